@@ -1,0 +1,26 @@
+// Copyright 2026 The kubenest Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package socket carries wire messages over one WebSocket, in the same way at
+// both ends.
+//
+// # Goroutines
+//
+// One goroutine of the caller's reads; it never waits for a write. Any goroutine
+// sends: messages are queued, and a writer goroutine exists only while something
+// is queued, so that an idle connection costs one goroutine. Both are joined by
+// Wait.
+//
+// # Order
+//
+// Messages that fit a frame keep their order, and so do larger ones, but a small
+// one passes the chunks of a large one, so that a large one never delays a
+// heartbeat. The very first message is never passed: it opens the session.
+//
+// # Life and death
+//
+// Every frame counts as life, ping and pong too. After Timing.DeadAfter without
+// one, the connection ends as wire.EndSilent. A connection ends once, with the
+// ending that came first; its TCP connection is gone at most wire.CloseTimeout
+// later, whether or not the peer answers: on a half-open connection nobody does.
+package socket

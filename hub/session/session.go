@@ -1,0 +1,177 @@
+// Copyright 2026 The kubenest Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"golang.org/x/time/rate"
+
+	"github.com/kubenest/kubenest/api/socket"
+	"github.com/kubenest/kubenest/api/wire"
+)
+
+// session is one operator's connection. There are thousands, so it holds little.
+type session struct {
+	// Static.
+	server *Server
+	conn   *socket.Conn
+
+	// Owned by the reading goroutine.
+	heartbeats *rate.Limiter
+
+	mu      sync.Mutex
+	info    Info        // its ids and epoch are static once registered
+	late    *wire.Facts // the newest of too many heartbeats
+	orders  map[string]chan<- string
+	renewal renewal
+	timer   *time.Timer
+	over    bool
+}
+
+func (s *Server) newSession(ws *websocket.Conn) *session {
+	return &session{
+		server:     s,
+		conn:       socket.New(ws, socket.Options{Timing: s.o.Timing, Budget: s.o.Limits.Messages, MaxQueued: s.o.Limits.Queued}),
+		heartbeats: rate.NewLimiter(rate.Limit(s.o.Limits.Heartbeats.PerSecond), s.o.Limits.Heartbeats.Burst),
+	}
+}
+
+// run is the reading goroutine of a registered session.
+func (s *session) run() {
+	defer s.server.running.Done()
+	s.server.registry.tell(Event{ClusterID: s.info.ClusterID, Kind: Opened, Info: s.snapshot()})
+	s.startBeating()
+	s.finish(s.read())
+	s.conn.Wait()
+}
+
+// read reads until the session ends. It never waits for anything but the socket:
+// a ping behind a message that waits would look like death.
+func (s *session) read() *socket.Ended {
+	for {
+		e, err := s.conn.Read()
+		var ended *socket.Ended
+		if errors.As(err, &ended) {
+			return ended
+		}
+		if err := s.handle(&e); err != nil {
+			s.conn.Close(wire.EndProtocol, err.Error())
+		}
+	}
+}
+
+// handle takes a message. Its error breaks the protocol.
+func (s *session) handle(e *wire.Envelope) error {
+	s.server.metrics.received(e.Type)
+	switch e.Type {
+	case wire.TypeHeartbeat:
+		var m wire.Heartbeat
+		if err := e.Read(&m); err != nil {
+			return err
+		}
+		s.heartbeat(&m)
+	case wire.TypeStored:
+		var m wire.Stored
+		if err := e.Read(&m); err != nil {
+			return err
+		}
+		s.stored(&m)
+	case wire.TypeGoodbye:
+		var m wire.Goodbye
+		if err := e.Read(&m); err != nil {
+			return err
+		}
+		s.conn.Close(wire.EndGoodbye, m.Reason)
+	case wire.TypeHello, wire.TypeWelcome, wire.TypeRefused, wire.TypeCredential, wire.TypeTrust, wire.TypeMoving:
+		return fmt.Errorf("%w: %s is out of place", wire.ErrMalformed, e.Type)
+	default:
+		s.server.metrics.dropped(droppedUnknown)
+	}
+	return nil
+}
+
+// heartbeat takes facts, unless there were too many lately: then the newest waits
+// for the next beat.
+func (s *session) heartbeat(m *wire.Heartbeat) {
+	allowed := s.heartbeats.Allow()
+	if !allowed {
+		s.server.metrics.dropped(droppedBudget)
+	}
+	if m.Facts == nil {
+		return
+	}
+	s.mu.Lock()
+	if !allowed {
+		s.late = m.Facts
+		s.mu.Unlock()
+		return
+	}
+	s.late = nil
+	changed := s.learnLocked(m.Facts)
+	s.mu.Unlock()
+	if changed {
+		s.tellFacts()
+	}
+}
+
+func (s *session) learnLocked(facts *wire.Facts) (changed bool) {
+	changed = !s.info.Facts.Equal(facts)
+	s.info.Facts, s.info.FactsAt = *facts, time.Now()
+	return changed
+}
+
+func (s *session) tellFacts() {
+	s.server.registry.tell(Event{ClusterID: s.info.ClusterID, Kind: FactsChanged, Info: s.snapshot()})
+}
+
+// snapshot is what others see of the session.
+func (s *session) snapshot() Info {
+	heard := s.conn.LastHeard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	info := s.info
+	info.LastHeard = heard
+	return info
+}
+
+// move asks the operator to open its next session.
+func (s *session) move(m *wire.Moving) { _ = s.conn.Send(wire.TypeMoving, m) } // one that has ended has moved
+
+// finish takes the session out, and tells and counts how it ended.
+func (s *session) finish(ended *socket.Ended) {
+	s.mu.Lock()
+	s.over = true
+	s.timer.Stop()
+	s.mu.Unlock()
+
+	info, now := s.snapshot(), time.Now()
+	end := End{
+		SessionID: info.SessionID, Epoch: info.Epoch, Ending: ended.Ending, Message: ended.Text,
+		LastHeard: info.LastHeard, At: now, Age: now.Sub(info.ConnectedAt),
+	}
+	if end.Message == "" && ended.Err != nil {
+		end.Message = ended.Err.Error()
+	}
+	s.server.registry.remove(s, end)
+	s.server.metrics.ended.WithLabelValues(string(ended.Ending)).Inc()
+	values := append(s.log(), "ending", ended.Ending, "byOperator", ended.Told, "message", end.Message, "age", end.Age.Round(time.Millisecond).String())
+	switch ended.Ending {
+	case wire.EndProtocol, wire.EndFlooding:
+		s.server.o.Logger.Error(ended, "Session ended", values...)
+	default:
+		s.server.o.Logger.Info("Session ended", values...)
+	}
+	s.server.registry.tell(Event{ClusterID: info.ClusterID, Kind: Closed, Info: info, Ended: &end})
+}
+
+// log names the session in a log line. A logger with these values for each session
+// would hold more memory than the session.
+func (s *session) log() []any {
+	return []any{"cluster", s.info.ClusterID, "session", s.info.SessionID, "epoch", s.info.Epoch}
+}

@@ -1,0 +1,263 @@
+// Copyright 2026 The kubenest Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	. "github.com/onsi/gomega"
+
+	"github.com/kubenest/kubenest/api/socket"
+	"github.com/kubenest/kubenest/api/wire"
+	"github.com/kubenest/kubenest/hub/session"
+	"github.com/kubenest/kubenest/hub/session/sessiontest"
+)
+
+// overTLS serves a session server on 127.0.0.1.
+func overTLS(tb testing.TB, o session.Options) (*session.Server, *httptest.Server, *sessiontest.Authority) {
+	tb.Helper()
+	authority := &sessiontest.Authority{}
+	o.Authority = authority
+	server, err := session.New(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle(wire.Path, server)
+	hub := httptest.NewUnstartedServer(mux)
+	hub.Config.MaxHeaderBytes = 16 << 10
+	hub.Config.ErrorLog = log.New(io.Discard, "", 0)
+	hub.StartTLS()
+	tb.Cleanup(func() {
+		if err := server.Close(context.WithoutCancel(tb.Context())); err != nil {
+			tb.Error(err)
+		}
+		hub.Close()
+	})
+	return server, hub, authority
+}
+
+// dial opens a session over TLS and returns the connection after the welcome.
+func dial(ctx context.Context, address, token string) (*socket.Conn, error) {
+	dialer := websocket.Dialer{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // httptest's certificate, to 127.0.0.1
+		Subprotocols:    []string{wire.Subprotocol}, ReadBufferSize: 512, WriteBufferPool: &buffers,
+	}
+	ws, response, err := dialer.DialContext(ctx, "wss://"+address+wire.Path, http.Header{"Authorization": {"Bearer " + token}})
+	if err != nil {
+		return nil, err
+	}
+	_ = response.Body.Close()
+	c := socket.New(ws, socket.Options{})
+	if err := c.Send(wire.TypeHello, sessiontest.Hello()); err != nil {
+		return nil, err
+	}
+	if e, err := c.Read(); err != nil || e.Type != wire.TypeWelcome {
+		c.Wait()
+		return nil, fmt.Errorf("no welcome but %q: %w", e.Type, err)
+	}
+	return c, nil
+}
+
+var buffers sync.Pool // of the clients
+
+func TestOverTLS(t *testing.T) {
+	g := NewWithT(t)
+	server, hub, authority := overTLS(t, session.Options{})
+	c, err := dial(t.Context(), hub.Listener.Addr().String(), authority.Issue(identity(cluster)))
+	g.Expect(err).NotTo(HaveOccurred())
+	changed := make(chan session.Event, 1)
+	server.Registry().Subscribe(func(e session.Event) { changed <- e })
+	g.Expect(c.Send(wire.TypeHeartbeat, wire.Heartbeat{Facts: &wire.Facts{Nodes: new(int32(3))}})).To(Succeed())
+	g.Expect(*(<-changed).Info.Facts.Nodes).To(BeEquivalentTo(3))
+	info, _ := server.Registry().Lookup(cluster)
+	g.Expect(server.Registry().Close(cluster, info.SessionID, wire.EndRevoked, "")).To(BeTrue())
+	_, err = c.Read()
+	g.Expect(err).To(MatchError(ContainSubstring("revoked")))
+	c.Wait()
+	g.Expect((<-changed).Kind).To(Equal(session.Closed))
+}
+
+func TestAFloodOfHeaders(t *testing.T) {
+	g := NewWithT(t)
+	server, hub, authority := overTLS(t, session.Options{})
+	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", hub.Listener.Addr().String()) //nolint:gosec // as above
+	g.Expect(err).NotTo(HaveOccurred())
+	defer conn.Close()
+	go func() { // until the hub hangs up
+		_, _ = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: hub\r\n", wire.Path)
+		for i := range 10_000 {
+			if _, err := fmt.Fprintf(conn, "X-Flood-%d: %s\r\n", i, strings.Repeat("x", 1000)); err != nil {
+				return
+			}
+		}
+	}()
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer response.Body.Close()
+	g.Expect(response.StatusCode).To(Equal(http.StatusRequestHeaderFieldsTooLarge))
+	c, err := dial(t.Context(), hub.Listener.Addr().String(), authority.Issue(identity(cluster)))
+	g.Expect(err).NotTo(HaveOccurred(), "nobody else is the worse for it")
+	g.Expect(server.Registry().Len()).To(Equal(1))
+	_ = c.Send(wire.TypeGoodbye, wire.Goodbye{})
+	c.Wait()
+}
+
+func BenchmarkHeartbeat(b *testing.B) {
+	server, hub, authority := overTLS(b, session.Options{Limits: session.Limits{
+		Messages:   socket.Budget{PerSecond: 1e9, Burst: 1e9},
+		Heartbeats: socket.Budget{PerSecond: 1e9, Burst: 1e9},
+	}})
+	c, err := dial(b.Context(), hub.Listener.Addr().String(), authority.Issue(identity(cluster)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	heard := make(chan struct{}, 1)
+	server.Registry().Subscribe(func(e session.Event) {
+		if e.Kind == session.FactsChanged {
+			heard <- struct{}{}
+		}
+	})
+	b.ReportAllocs()
+	nodes := int32(0)
+	for b.Loop() { // there, and told
+		nodes++
+		_ = c.Send(wire.TypeHeartbeat, wire.Heartbeat{Facts: &wire.Facts{Nodes: &nodes}})
+		<-heard
+	}
+	c.Close(wire.EndGoodbye, "")
+	c.Wait()
+}
+
+// BenchmarkSessionMemory measures what a held, quiet session costs the hub, TLS
+// included. The operators are in a process of their own.
+//
+//	go test ./hub/session -run '^$' -bench SessionMemory -benchtime 1x
+func BenchmarkSessionMemory(b *testing.B) {
+	const sessions = 2000
+	server, hub, authority := overTLS(b, session.Options{})
+	for range b.N {
+		runtime.GC()
+		before := memory()
+		tokens := make([]string, sessions)
+		for i := range tokens {
+			tokens[i] = authority.Issue(identity(fmt.Sprintf("%08d-0000-0000-0000-000000000000", i)))
+		}
+		stop := operators(b, hub.Listener.Addr(), tokens)
+		opened := server.Registry().Len()
+		goroutines := runtime.NumGoroutine()
+		// Heartbeats and pings as in a life of some minutes, then two collections: the
+		// first lets go of stacks and pools, the second of what they held.
+		time.Sleep(3 * time.Second)
+		runtime.GC()
+		runtime.GC()
+		after := memory()
+		b.ReportMetric(float64(after.total-before.total)/float64(opened), "B/session")
+		b.ReportMetric(float64(after.heap-before.heap)/float64(opened), "heap-B/session")
+		b.ReportMetric(float64(after.stack-before.stack)/float64(opened), "stack-B/session")
+		b.ReportMetric(float64(goroutines)/float64(opened), "goroutines/session")
+		b.ReportMetric(float64(opened), "sessions")
+		stop()
+	}
+}
+
+type usage struct{ heap, stack, total int64 }
+
+func memory() usage {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return usage{int64(m.HeapAlloc), int64(m.StackInuse), int64(m.HeapAlloc + m.StackInuse)}
+}
+
+// operatorsVariable tells the child process its orders.
+const operatorsVariable = "KUBENEST_TEST_OPERATORS"
+
+// operators connects one for each token, in another process, and returns when all
+// are welcomed.
+func operators(b *testing.B, hub net.Addr, tokens []string) (stop func()) {
+	b.Helper()
+	orders, err := json.Marshal(map[string]any{"hub": hub.String()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	child := exec.CommandContext(b.Context(), os.Args[0], "-test.run", "^TestOperatorsOfTheBenchmark$", "-test.v") //nolint:gosec // this test itself
+	child.Env = append(os.Environ(), operatorsVariable+"="+string(orders))
+	in, err := child.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := child.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := fmt.Fprintln(in, strings.Join(tokens, "\n")+"\n"); err != nil {
+		b.Fatal(err)
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "connected ") {
+			break
+		}
+	}
+	return func() {
+		_ = in.Close()
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	}
+}
+
+// TestOperatorsOfTheBenchmark is the other process of BenchmarkSessionMemory.
+func TestOperatorsOfTheBenchmark(t *testing.T) {
+	orders := struct{ Hub string }{}
+	if json.Unmarshal([]byte(os.Getenv(operatorsVariable)), &orders) != nil {
+		t.Skip("only as the other process of BenchmarkSessionMemory")
+	}
+	var connecting sync.WaitGroup
+	places := make(chan struct{}, 32)
+	lines := bufio.NewScanner(os.Stdin)
+	n := 0
+	for lines.Scan() && lines.Text() != "" {
+		token := lines.Text()
+		n++
+		places <- struct{}{}
+		connecting.Go(func() {
+			defer func() { <-places }()
+			c, err := dial(t.Context(), orders.Hub, token)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			go func() {
+				for {
+					if _, err := c.Read(); err != nil {
+						return
+					}
+				}
+			}()
+		})
+	}
+	connecting.Wait()
+	fmt.Printf("connected %d\n", n)
+	lines.Scan() // until the benchmark closes it
+	os.Exit(0)   // without goodbye
+}
