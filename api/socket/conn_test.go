@@ -416,3 +416,18 @@ func TestOverTCP(t *testing.T) {
 	})
 	both.Wait()
 }
+
+func TestBothEndsCloseAtOnceOverTCP(t *testing.T) {
+	g := NewWithT(t)
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	s, c := overTCP(t, l)
+	begin := time.Now()
+	s.Close(wire.EndGoodbye, "")
+	c.Close(wire.EndGoodbye, "")
+	var both sync.WaitGroup
+	both.Go(s.Wait)
+	both.Go(c.Wait)
+	both.Wait()
+	g.Expect(time.Since(begin)).To(BeNumerically("<", wire.CloseTimeout), "neither waited for the other")
+}

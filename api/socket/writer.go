@@ -140,14 +140,27 @@ func (c *Conn) nextFrame() (f frame, ok bool, err error) {
 		c.out.farewell = true
 		return frame{websocket.CloseMessage, c.ended.frame()}, true, nil
 	}
-	if c.ended != nil && c.ended.Told {
-		_ = c.raw.Close() // the peer has its answer, and nothing more will come
+	if c.ended != nil {
+		c.hangUp()
 	}
 	c.out.writing = false
 	if c.out.idle != nil {
 		close(c.out.idle)
 	}
 	return frame{}, false, nil
+}
+
+// hangUp lets go of the TCP connection when all is written: at once if the peer
+// ended it, which has its answer, else when the peer has.
+func (c *Conn) hangUp() {
+	if c.ended.Told {
+		_ = c.raw.Close()
+		return
+	}
+	// Otherwise two that end at the same time would wait for each other.
+	if tcp, ok := c.raw.(interface{ CloseWrite() error }); ok {
+		_ = tcp.CloseWrite()
+	}
 }
 
 func (q *queue) add(data []byte) {

@@ -5,13 +5,13 @@ package v1alpha1_test
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -20,10 +20,9 @@ import (
 
 // What a suite sets up once. A test binary has one suite.
 var (
-	environment *envtest.Environment
-	config      *rest.Config
-	admin       client.Client
-	scheme      = runtime.NewScheme()
+	admin      client.Client
+	kubeconfig string
+	scheme     = runtime.NewScheme()
 )
 
 func TestAPI(t *testing.T) {
@@ -37,14 +36,19 @@ func TestAPI(t *testing.T) {
 var _ = BeforeSuite(func() {
 	Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
 	Expect(kubenestv1.AddToScheme(scheme)).To(Succeed())
-	environment = &envtest.Environment{
+	environment := &envtest.Environment{
 		CRDDirectoryPaths:     []string{"../../config/crd/bases"},
 		ErrorIfCRDPathMissing: true,
 	}
-	var err error
-	config, err = environment.Start()
+	config, err := environment.Start()
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(environment.Stop)
 	admin, err = client.New(config, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
+	user, err := environment.AddUser(envtest.User{Name: "root", Groups: []string{"system:masters"}}, nil)
+	Expect(err).NotTo(HaveOccurred())
+	data, err := user.KubeConfig()
+	Expect(err).NotTo(HaveOccurred())
+	kubeconfig = filepath.Join(GinkgoT().TempDir(), "kubeconfig")
+	Expect(os.WriteFile(kubeconfig, data, 0o600)).To(Succeed())
 })

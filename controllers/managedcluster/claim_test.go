@@ -123,6 +123,11 @@ var _ = Describe("Claiming a session", func() {
 	})
 })
 
+// claimOf is the claim that the session server would make.
+func claimOf(id session.Identity, sessionID string, hello wire.Hello) session.Claim {
+	return session.Claim{Identity: id, SessionID: sessionID, Hello: hello, ReceivedAt: time.Now()}
+}
+
 // identify is the identity that a record's token proves.
 func identify(h *hub, name string) session.Identity {
 	var id session.Identity

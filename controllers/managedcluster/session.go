@@ -132,11 +132,15 @@ func (r *SessionReconciler) Reconcile(ctx context.Context, clusterID string) (ct
 		if held {
 			r.Sessions.Close(clusterID, info.SessionID, wire.EndUnknownCluster, "the cluster's record was deleted")
 		}
+		r.forgetEnd(clusterID, nil)
 		return ctrl.Result{}, nil
 	case held:
 		result, err = r.held(ctx, record, &info)
 	case record.Status.Session != nil && record.Status.Session.Replica == r.Authority.Replica:
 		result, err = r.ended(ctx, record)
+	}
+	if !held {
+		r.forgetEnd(clusterID, record.Status.Session)
 	}
 	if apierrors.IsConflict(err) {
 		// Somebody wrote first; the watch brings what they wrote, and this key again.
@@ -144,6 +148,20 @@ func (r *SessionReconciler) Reconcile(ctx context.Context, clusterID string) (ct
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	return result, err
+}
+
+// forgetEnd drops what is remembered of a session's end once the record speaks of
+// a later session, or, after a restore, of none that this replica knows. Until
+// then the end keeps an older session's late opening out.
+func (r *SessionReconciler) forgetEnd(clusterID string, recorded *kubenestv1.SessionStatus) {
+	end, known := r.Sessions.LastEnd(clusterID)
+	if !known {
+		return
+	}
+	settled := r.Authority.Clock.Since(end.At) > settleTime
+	if recorded == nil || recorded.Epoch > end.Epoch || (settled && recorded.ID != end.SessionID) {
+		r.Sessions.Forget(clusterID, end.SessionID)
+	}
 }
 
 // held is the state of a cluster whose session is here.

@@ -36,6 +36,10 @@ const startTimeout = 15 * time.Minute
 // stopTimeout bounds the orderly part of a stop.
 const stopTimeout = 15 * time.Second
 
+// sameSignal is how far apart two signals may be and still be one: a terminal, a
+// make and a wrapper may each pass on what the user meant once.
+const sameSignal = 500 * time.Millisecond
+
 type settings struct {
 	dir      string
 	clusters int
@@ -102,24 +106,15 @@ func (s *settings) run() error {
 			return err
 		}
 	}
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	ctx, stop := context.WithCancelCause(context.Background())
-	hurried, hurry := context.WithCancel(context.Background())
-	defer hurry()
-	go func() {
-		stop(fmt.Errorf("stopped by a signal (%v)", <-signals))
-		fmt.Println("stopping; once more (Ctrl-C) to kill everything at once")
-		<-signals
-		hurry()
-	}()
-
+	ctx, hurried, release := interruptible()
+	defer release()
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	e, err := environment.Start(starting, environment.Options{
 		Dir:      s.dir,
 		Programs: programs,
 		Assets:   filepath.Join(programs, "k8s"),
+		Config:   filepath.Join(programs, "..", "config"),
 		Clusters: environment.DefaultClusters(s.clusters), HubReplicas: s.hubs,
 		Out: os.Stdout,
 	})
@@ -139,6 +134,26 @@ func (s *settings) run() error {
 	e.Stop(stopping)
 	fmt.Printf("stopped in %.1fs; 'make run' goes on from here\n", time.Since(began).Seconds())
 	return nil
+}
+
+// interruptible makes a context that ends at the first signal, and one that ends
+// at the second.
+func interruptible() (ctx, hurried context.Context, release func()) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := context.WithCancelCause(context.Background())
+	hurried, hurry := context.WithCancel(context.Background())
+	go func() {
+		stop(fmt.Errorf("stopped by a signal (%v)", <-signals))
+		fmt.Println("stopping; once more (Ctrl-C) to kill everything at once")
+		first := time.Now()
+		for range signals {
+			if time.Since(first) > sameSignal {
+				hurry()
+			}
+		}
+	}()
+	return ctx, hurried, hurry
 }
 
 // list prints the file that a running environment keeps.

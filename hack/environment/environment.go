@@ -157,13 +157,13 @@ func (e *Environment) env() []string {
 
 // startManagement starts the management cluster and the hub.
 func (e *Environment) startManagement(ctx context.Context) error {
-	if err := e.progress.step("management cluster: starting at "+e.management.URL(), func() error { return e.management.Start(ctx) }); err != nil {
+	if err := e.progress.step("management cluster: start", func() error { return e.management.Start(ctx) }); err != nil {
 		return err
 	}
 	if err := e.PrepareManagement(ctx); err != nil {
 		return err
 	}
-	return e.progress.step("hub: starting at "+e.hub.URL(), func() error { return e.hub.Start(ctx) })
+	return e.progress.step("hub: start", func() error { return e.hub.Start(ctx) })
 }
 
 // PrepareManagement makes the namespaces and rights that the hub and its user
@@ -173,16 +173,26 @@ func (e *Environment) PrepareManagement(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for name, labels := range map[string]map[string]string{
-		hubNamespace: nil,
-		Organization: {kubenestv1.OrganizationLabel: "true"},
-	} {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
-		if err := client.IgnoreAlreadyExists(c.Create(ctx, namespace)); err != nil {
-			return fmt.Errorf("make namespace %s: %w", name, err)
+	if err := makeNamespace(ctx, c, hubNamespace, nil); err != nil {
+		return err
+	}
+	if err := makeNamespace(ctx, c, Organization, map[string]string{kubenestv1.OrganizationLabel: "true"}); err != nil {
+		return err
+	}
+	for _, rights := range []string{"hub", "organization"} {
+		if _, err := e.Kubectl(ctx, "", "apply", "-k", filepath.Join(e.options.Config, "rbac", rights)); err != nil {
+			return err
 		}
 	}
 	return e.makeAdmin(ctx, c)
+}
+
+func makeNamespace(ctx context.Context, c client.Client, name string, labels map[string]string) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	if err := client.IgnoreAlreadyExists(c.Create(ctx, namespace)); err != nil {
+		return fmt.Errorf("make namespace %s: %w", name, err)
+	}
+	return nil
 }
 
 // Stop stops everything and releases the state folder. The end of ctx hurries

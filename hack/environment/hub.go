@@ -33,6 +33,9 @@ type Replica struct {
 
 func newHub(e *Environment) (*Hub, error) {
 	h := &Hub{env: e}
+	if err := e.management.WriteServiceAccountKubeconfig(h.kubeconfig(), hubNamespace, "kubenest-hub"); err != nil {
+		return nil, err
+	}
 	for i := range e.options.HubReplicas {
 		if err := h.add("hub-" + strconv.Itoa(i)); err != nil {
 			return nil, err
@@ -49,6 +52,11 @@ func newHub(e *Environment) (*Hub, error) {
 		r.SetArgs(append(r.Args(), "--external-url="+h.URL())...)
 	}
 	return h, nil
+}
+
+// kubeconfig has the rights of the hub's ServiceAccount and no others.
+func (h *Hub) kubeconfig() string {
+	return h.env.folder.path("clusters", h.env.management.Name(), "hub", "hub.kubeconfig")
 }
 
 func (h *Hub) add(name string) error {
@@ -71,7 +79,7 @@ func (h *Hub) add(name string) error {
 			Name: name,
 			Path: filepath.Join(e.options.Programs, "kubenest-hub"),
 			Args: append([]string{
-				"--kubeconfig=" + e.management.Kubeconfig(),
+				"--kubeconfig=" + h.kubeconfig(),
 				"--namespace=" + hubNamespace, "--replica-name=kubenest-" + name,
 				"--listen-address=" + address,
 				"--health-probe-bind-address=" + probes, "--metrics-bind-address=" + metrics,

@@ -4,13 +4,8 @@
 package environment
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/hack/process"
@@ -20,13 +15,27 @@ import (
 type Operator struct {
 	*process.Process
 	cluster     *Workload
-	namespace   string
 	credentials string
 }
 
-// NewOperator prepares an operator of this cluster, whose name tells it from
-// other operators and whose Lease is in the given namespace. It is not started.
+// newOperator prepares the cluster's own operator, which has the rights of its
+// ServiceAccount and no others.
+func (w *Workload) newOperator() (*Operator, error) {
+	kubeconfig := w.env.folder.path("clusters", w.Name(), "operator", "operator.kubeconfig")
+	if err := w.WriteServiceAccountKubeconfig(kubeconfig, operatorNamespace, "kubenest-operator"); err != nil {
+		return nil, err
+	}
+	return w.addOperator("operator", operatorNamespace, kubeconfig)
+}
+
+// NewOperator prepares one more operator of this cluster, as a mistake would:
+// it does not see the Lease of the other, which is in another namespace. It is
+// an administrator, and is not started. The namespace must exist.
 func (w *Workload) NewOperator(name, namespace string) (*Operator, error) {
+	return w.addOperator(name, namespace, w.Kubeconfig())
+}
+
+func (w *Workload) addOperator(name, namespace, kubeconfig string) (*Operator, error) {
 	e := w.env
 	full := w.Name() + "-" + name
 	probes, err := e.ports.Address(full + "-probes")
@@ -34,8 +43,7 @@ func (w *Workload) NewOperator(name, namespace string) (*Operator, error) {
 		return nil, err
 	}
 	dir := e.folder.path("clusters", w.Name(), name)
-	o := &Operator{cluster: w, namespace: namespace, credentials: filepath.Join(dir, "connection")}
-	kubeconfig := w.Kubeconfig()
+	o := &Operator{cluster: w, credentials: filepath.Join(dir, "connection")}
 	o.Process = e.group.New(process.Spec{
 		Name: full,
 		Path: filepath.Join(e.options.Programs, "kubenest-operator"),
@@ -65,15 +73,6 @@ func (o *Operator) Mount(secret map[string][]byte) error {
 	}
 	if err := mount(o.credentials, files); err != nil {
 		return fmt.Errorf("credentials of %s: %w", o.Name(), err)
-	}
-	return nil
-}
-
-// prepare makes the operator's namespace.
-func (o *Operator) prepare(ctx context.Context, c client.Client) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.namespace}}
-	if err := client.IgnoreAlreadyExists(c.Create(ctx, namespace)); err != nil {
-		return fmt.Errorf("make namespace %s in cluster %s: %w", o.namespace, o.cluster.Name(), err)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 const Organization = "platform"
 
 const (
-	hubNamespace      = "kubenest"
+	hubNamespace      = "kubenest-system"
 	operatorNamespace = "kubenest-system"
 )
 
@@ -27,6 +27,8 @@ type Options struct {
 	Programs string
 	// Assets is the folder of etcd, kube-apiserver, kubectl and the others.
 	Assets string
+	// Config is the folder with the project's manifests.
+	Config string
 	// Clusters are the workload clusters.
 	Clusters []ClusterOptions
 	// HubReplicas is how many hubs there are; several are behind one address.
@@ -66,6 +68,9 @@ func (o *Options) validate() error {
 	}
 	if o.Out == nil {
 		o.Out = io.Discard
+	}
+	if o.Config, err = filepath.Abs(o.Config); err != nil {
+		return fmt.Errorf("find the project's manifests: %w", err)
 	}
 	return errors.Join(
 		programs(&o.Assets, "make control-plane", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl"),

@@ -6,6 +6,7 @@ package environment
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -40,7 +41,7 @@ func newWorkload(e *Environment, o ClusterOptions) (*Workload, error) {
 		return nil, err
 	}
 	w := &Workload{Cluster: c, env: e, options: o}
-	if w.operator, err = w.NewOperator("operator", operatorNamespace); err != nil {
+	if w.operator, err = w.newOperator(); err != nil {
 		return nil, err
 	}
 	if e.options.Proxied {
@@ -75,8 +76,7 @@ func (w *Workload) HubURL() string {
 
 // startCluster starts the control plane with its nodes and something that runs.
 func (w *Workload) startCluster(ctx context.Context) error {
-	what := fmt.Sprintf("cluster %s: starting at %s", w.Name(), w.URL())
-	if err := w.env.progress.step(what, func() error { return w.Start(ctx) }); err != nil {
+	if err := w.env.progress.step("cluster "+w.Name()+": start", func() error { return w.Start(ctx) }); err != nil {
 		return err
 	}
 	c, err := w.Client()
@@ -92,7 +92,11 @@ func (w *Workload) startCluster(ctx context.Context) error {
 	if err := client.IgnoreAlreadyExists(c.Create(ctx, sample())); err != nil {
 		return fmt.Errorf("make a Deployment in cluster %s: %w", w.Name(), err)
 	}
-	return w.operator.prepare(ctx, c)
+	if err := makeNamespace(ctx, c, operatorNamespace, nil); err != nil {
+		return err
+	}
+	_, err = w.Kubectl(ctx, "", "apply", "-k", filepath.Join(w.env.options.Config, "rbac", "operator"))
+	return err
 }
 
 // sample is something that runs, so that the cluster has usage to show.
@@ -128,7 +132,7 @@ func (w *Workload) connect(ctx context.Context) error {
 	if err := w.env.progress.step("cluster "+name+": kubectl apply its record", func() error { return w.Register(ctx) }); err != nil {
 		return err
 	}
-	err = w.env.progress.step(fmt.Sprintf("cluster %s: waiting for Secret %s", name, w.SecretName()), func() error { return w.Enrol(ctx) })
+	err = w.env.progress.step(fmt.Sprintf("cluster %s: wait for Secret %s", name, w.SecretName()), func() error { return w.Enrol(ctx) })
 	if err != nil {
 		return err
 	}
@@ -136,7 +140,7 @@ func (w *Workload) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.env.progress.step("cluster "+name+": starting its operator, waiting for Connected", func() error {
+	return w.env.progress.step("cluster "+name+": start its operator and wait for Connected", func() error {
 		if err := w.operator.Start(ctx); err != nil {
 			return err
 		}

@@ -103,21 +103,26 @@ func (s *session) heartbeat(m *wire.Heartbeat) {
 	if !allowed {
 		s.server.metrics.dropped(droppedBudget)
 	}
-	if m.Facts == nil {
-		return
-	}
-	s.mu.Lock()
-	if !allowed {
-		s.late = m.Facts
-		s.mu.Unlock()
-		return
-	}
-	s.late = nil
-	changed := s.learnLocked(m.Facts)
-	s.mu.Unlock()
-	if changed {
+	if s.take(m.Facts, allowed) {
 		s.tellFacts()
 	}
+}
+
+// take reports whether facts, nil for those sent last, were taken and are new.
+func (s *session) take(facts *wire.Facts, allowed bool) (changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case facts == nil && (s.late != nil || !allowed):
+		return false // the beat sees to it
+	case facts == nil:
+		facts = &s.info.Facts
+	case !allowed:
+		s.late = facts
+		return false
+	}
+	s.late = nil
+	return s.learnLocked(facts)
 }
 
 func (s *session) learnLocked(facts *wire.Facts) (changed bool) {
@@ -150,24 +155,39 @@ func (s *session) finish(ended *socket.Ended) {
 	s.timer.Stop()
 	s.mu.Unlock()
 
+	ending := ended.Ending
+	if ended.Told && !tellable(ending) {
+		ending = wire.EndLost
+	}
 	info, now := s.snapshot(), time.Now()
 	end := End{
-		SessionID: info.SessionID, Epoch: info.Epoch, Ending: ended.Ending, Message: ended.Text,
+		SessionID: info.SessionID, Epoch: info.Epoch, Ending: ending, Message: ended.Text,
 		LastHeard: info.LastHeard, At: now, Age: now.Sub(info.ConnectedAt),
 	}
 	if end.Message == "" && ended.Err != nil {
 		end.Message = ended.Err.Error()
 	}
 	s.server.registry.remove(s, end)
-	s.server.metrics.ended.WithLabelValues(string(ended.Ending)).Inc()
-	values := append(s.log(), "ending", ended.Ending, "byOperator", ended.Told, "message", end.Message, "age", end.Age.Round(time.Millisecond).String())
-	switch ended.Ending {
+	s.server.metrics.ended.WithLabelValues(string(ending)).Inc()
+	values := append(s.log(), "ending", ending, "byOperator", ended.Told, "message", end.Message, "age", end.Age.Round(time.Millisecond).String())
+	switch ending {
 	case wire.EndProtocol, wire.EndFlooding:
 		s.server.o.Logger.Error(ended, "Session ended", values...)
 	default:
 		s.server.o.Logger.Info("Session ended", values...)
 	}
 	s.server.registry.tell(Event{ClusterID: info.ClusterID, Kind: Closed, Info: info, Ended: &end})
+}
+
+// tellable reports whether an ending is an operator's to tell. The others are the
+// hub's own judgements: an operator can't declare its token revoked.
+func tellable(e wire.Ending) bool {
+	switch e {
+	case wire.EndMoving, wire.EndGoodbye, wire.EndProtocol, wire.EndFlooding, wire.EndSlow, wire.EndSilent:
+		return true
+	default:
+		return false
+	}
 }
 
 // log names the session in a log line. A logger with these values for each session

@@ -65,9 +65,14 @@ func TestFactsChange(t *testing.T) {
 		f.Expect(f.events.take()).To(BeEmpty(), "nothing moved")
 		info, _ := f.registry.Lookup(cluster)
 		f.Expect(info.FactsAt).To(BeTemporally("==", time.Now()), "but it is known to be so now")
+		time.Sleep(time.Second)
+		f.Expect(o.Send(wire.TypeHeartbeat, wire.Heartbeat{})).To(Succeed())
+		synctest.Wait()
+		info, _ = f.registry.Lookup(cluster)
+		f.Expect(info.FactsAt).To(BeTemporally("==", time.Now()), "without repeating it, too")
 		f.beat(o, 4)
 		f.Expect(f.events.kinds()).To(Equal([]string{"factsChanged cluster-1"}))
-		f.Expect(f.metric("kubenest_hub_session_messages_received_total", "heartbeat")).To(BeEquivalentTo(4))
+		f.Expect(f.metric("kubenest_hub_session_messages_received_total", "heartbeat")).To(BeEquivalentTo(5))
 	})
 }
 
@@ -259,15 +264,18 @@ func TestGoodbye(t *testing.T) {
 }
 
 func TestEndingsThatOperatorsTell(t *testing.T) {
-	for _, ending := range []wire.Ending{wire.EndMoving, wire.EndGoodbye, wire.EndProtocol} {
-		t.Run(string(ending), func(t *testing.T) {
+	for told, want := range map[wire.Ending]wire.Ending{
+		wire.EndMoving: wire.EndMoving, wire.EndGoodbye: wire.EndGoodbye, wire.EndProtocol: wire.EndProtocol,
+		wire.EndRevoked: wire.EndLost, wire.EndUnknownCluster: wire.EndLost, wire.EndReplaced: wire.EndLost, // not its to tell
+	} {
+		t.Run(string(told), func(t *testing.T) {
 			bubble(t, session.Options{}, func(f *fixture) {
-				f.connect(cluster).Close(ending, "so to say")
-				f.Expect(f.wantEnd(ending).Message).To(Equal("so to say"))
-				told := f.events.take()
-				f.Expect(told).To(HaveLen(2))
-				f.Expect(told[1].Kind).To(Equal(session.Closed))
-				f.Expect(told[1].Ended.Ending).To(Equal(ending))
+				f.connect(cluster).Close(told, "so to say")
+				f.Expect(f.wantEnd(want).Message).To(Equal("so to say"))
+				events := f.events.take()
+				f.Expect(events).To(HaveLen(2))
+				f.Expect(events[1].Kind).To(Equal(session.Closed))
+				f.Expect(events[1].Ended.Ending).To(Equal(want))
 			})
 		})
 	}

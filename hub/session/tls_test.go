@@ -7,20 +7,14 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gorilla/websocket"
 	. "github.com/onsi/gomega"
@@ -145,119 +139,4 @@ func BenchmarkHeartbeat(b *testing.B) {
 	}
 	c.Close(wire.EndGoodbye, "")
 	c.Wait()
-}
-
-// BenchmarkSessionMemory measures what a held, quiet session costs the hub, TLS
-// included. The operators are in a process of their own.
-//
-//	go test ./hub/session -run '^$' -bench SessionMemory -benchtime 1x
-func BenchmarkSessionMemory(b *testing.B) {
-	const sessions = 2000
-	server, hub, authority := overTLS(b, session.Options{})
-	for range b.N {
-		runtime.GC()
-		before := memory()
-		tokens := make([]string, sessions)
-		for i := range tokens {
-			tokens[i] = authority.Issue(identity(fmt.Sprintf("%08d-0000-0000-0000-000000000000", i)))
-		}
-		stop := operators(b, hub.Listener.Addr(), tokens)
-		opened := server.Registry().Len()
-		goroutines := runtime.NumGoroutine()
-		// Heartbeats and pings as in a life of some minutes, then two collections: the
-		// first lets go of stacks and pools, the second of what they held.
-		time.Sleep(3 * time.Second)
-		runtime.GC()
-		runtime.GC()
-		after := memory()
-		b.ReportMetric(float64(after.total-before.total)/float64(opened), "B/session")
-		b.ReportMetric(float64(after.heap-before.heap)/float64(opened), "heap-B/session")
-		b.ReportMetric(float64(after.stack-before.stack)/float64(opened), "stack-B/session")
-		b.ReportMetric(float64(goroutines)/float64(opened), "goroutines/session")
-		b.ReportMetric(float64(opened), "sessions")
-		stop()
-	}
-}
-
-type usage struct{ heap, stack, total int64 }
-
-func memory() usage {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return usage{int64(m.HeapAlloc), int64(m.StackInuse), int64(m.HeapAlloc + m.StackInuse)}
-}
-
-// operatorsVariable tells the child process its orders.
-const operatorsVariable = "KUBENEST_TEST_OPERATORS"
-
-// operators connects one for each token, in another process, and returns when all
-// are welcomed.
-func operators(b *testing.B, hub net.Addr, tokens []string) (stop func()) {
-	b.Helper()
-	orders, err := json.Marshal(map[string]any{"hub": hub.String()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	child := exec.CommandContext(b.Context(), os.Args[0], "-test.run", "^TestOperatorsOfTheBenchmark$", "-test.v") //nolint:gosec // this test itself
-	child.Env = append(os.Environ(), operatorsVariable+"="+string(orders))
-	in, err := child.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := child.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		b.Fatal(err)
-	}
-	if _, err := fmt.Fprintln(in, strings.Join(tokens, "\n")+"\n"); err != nil {
-		b.Fatal(err)
-	}
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if strings.HasPrefix(lines.Text(), "connected ") {
-			break
-		}
-	}
-	return func() {
-		_ = in.Close()
-		_ = child.Process.Kill()
-		_ = child.Wait()
-	}
-}
-
-// TestOperatorsOfTheBenchmark is the other process of BenchmarkSessionMemory.
-func TestOperatorsOfTheBenchmark(t *testing.T) {
-	orders := struct{ Hub string }{}
-	if json.Unmarshal([]byte(os.Getenv(operatorsVariable)), &orders) != nil {
-		t.Skip("only as the other process of BenchmarkSessionMemory")
-	}
-	var connecting sync.WaitGroup
-	places := make(chan struct{}, 32)
-	lines := bufio.NewScanner(os.Stdin)
-	n := 0
-	for lines.Scan() && lines.Text() != "" {
-		token := lines.Text()
-		n++
-		places <- struct{}{}
-		connecting.Go(func() {
-			defer func() { <-places }()
-			c, err := dial(t.Context(), orders.Hub, token)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			go func() {
-				for {
-					if _, err := c.Read(); err != nil {
-						return
-					}
-				}
-			}()
-		})
-	}
-	connecting.Wait()
-	fmt.Printf("connected %d\n", n)
-	lines.Scan() // until the benchmark closes it
-	os.Exit(0)   // without goodbye
 }

@@ -22,6 +22,7 @@ import (
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
 )
 
 // LeaseName is the name of the Lease.
@@ -66,7 +67,7 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context)) error {
 		e.Timing = DefaultTiming
 	}
 	// The Lease must outlive what it guards.
-	electing, release := context.WithCancel(context.WithoutCancel(ctx))
+	electing, release := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard())) // lock logs
 	defer release()
 	events := make(chan struct{})
 	elector, err := e.elector(electing, events)
@@ -89,6 +90,7 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context)) error {
 			holder := elector.GetLeader()
 			switch {
 			case holder == e.Identity && stop == nil:
+				e.Log.Info("Holding the Lease: this is the operator that connects")
 				stop = start(ctx, lead)
 			case holder != e.Identity && holder != "" && stop != nil:
 				e.Log.Info("Another operator holds the Lease", "holder", holder)
@@ -130,11 +132,11 @@ func (e *Election) elector(ctx context.Context, events chan<- struct{}) (*leader
 		}
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{
+		Lock: &lock{log: e.Log, Interface: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: LeaseName},
 			Client:     e.Leases,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity},
-		},
+		}},
 		LeaseDuration: e.Timing.Lease, RenewDeadline: e.Timing.Renew, RetryPeriod: e.Timing.Retry,
 		ReleaseOnCancel: true, Name: LeaseName,
 		Callbacks: leaderelection.LeaderCallbacks{

@@ -1,0 +1,180 @@
+// Copyright 2026 The kubenest Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
+	"github.com/kubenest/kubenest/config"
+	"github.com/kubenest/kubenest/hub/replica"
+	"github.com/kubenest/kubenest/hub/serving"
+	"github.com/kubenest/kubenest/hub/token"
+	"github.com/kubenest/kubenest/hub/token/store"
+)
+
+const (
+	system   = "kubenest-system"
+	hub      = "system:serviceaccount:" + system + ":kubenest-hub"
+	operator = "system:serviceaccount:" + system + ":kubenest-operator"
+)
+
+// may asks the API server what a user may do.
+func may(ctx context.Context, user, verb, group, resource, subresource, namespace, name string) bool {
+	GinkgoHelper()
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: verb, Group: group, Resource: resource, Subresource: subresource, Namespace: namespace, Name: name,
+		},
+	}}
+	Expect(admin.Create(ctx, review)).To(Succeed())
+	return review.Status.Allowed
+}
+
+var _ = Describe("Roles", func() {
+	It("let nobody but the hub write the status of a cluster", func(ctx SpecContext) {
+		for _, verb := range []string{"update", "patch"} {
+			Expect(may(ctx, hub, verb, "kubenest.io", "managedclusters", "status", organization, "x")).To(BeTrue())
+			for _, user := range []string{"admin", "member", "viewer", operator} {
+				Expect(may(ctx, user, verb, "kubenest.io", "managedclusters", "status", organization, "x")).To(BeFalse(), user)
+			}
+		}
+		var roles rbacv1.ClusterRoleList
+		Expect(admin.List(ctx, &roles)).To(Succeed())
+		for _, role := range roles.Items {
+			for _, rule := range role.Rules {
+				for _, resource := range rule.Resources {
+					if resource == "managedclusters/status" && role.Name != "kubenest-hub" {
+						Expect(rule.Verbs).To(HaveExactElements("get"), role.Name)
+					}
+				}
+			}
+		}
+	})
+
+	DescribeTable("people's rights on an organization's clusters",
+		func(ctx SpecContext, verb, subresource string, admins, members, viewers bool) {
+			for user, want := range map[string]bool{"admin": admins, "member": members, "viewer": viewers} {
+				Expect(may(ctx, user, verb, "kubenest.io", "managedclusters", subresource, organization, "x")).To(Equal(want), user)
+				Expect(may(ctx, user, verb, "kubenest.io", "managedclusters", subresource, "other", "x")).To(BeFalse(), "elsewhere")
+			}
+		},
+		Entry("get", "get", "", true, true, true),
+		Entry("watch", "watch", "", true, true, true),
+		Entry("create", "create", "", true, false, false),
+		Entry("update", "update", "", true, false, false),
+		Entry("delete", "delete", "", true, false, false),
+		Entry("mint", "mint", "", true, false, false),
+		Entry("revoke", "revoke", "", true, false, false),
+		Entry("adopt", "adopt", "", false, false, false),
+		Entry("scale", "patch", "scale", true, true, false),
+		Entry("see the status", "get", "status", true, true, true),
+	)
+
+	DescribeTable("nobody reads Secrets who need not",
+		func(ctx SpecContext, user, namespace, name string, want bool) {
+			Expect(may(ctx, user, "get", "", "secrets", "", namespace, name)).To(Equal(want))
+		},
+		Entry("an organization's admin, its connection Secrets", "admin", organization, "x-connection", true),
+		Entry("a member", "member", organization, "x-connection", false),
+		Entry("a viewer", "viewer", organization, "x-connection", false),
+		Entry("an organization's admin, the signing keys", "admin", system, store.DefaultSecret, false),
+		Entry("the operator, its session", operator, system, "kubenest-operator-session", true),
+		Entry("the operator, the signing keys of a hub beside it", operator, system, store.DefaultSecret, false),
+		Entry("the operator, elsewhere", operator, organization, "x-connection", false),
+	)
+
+	DescribeTable("the hub's rights end where its work does",
+		func(ctx SpecContext, verb, group, resource, namespace, name string) {
+			Expect(may(ctx, hub, verb, group, resource, "", namespace, name)).To(BeFalse())
+		},
+		Entry("it does not edit records", "update", "kubenest.io", "managedclusters", organization, "x"),
+		Entry("nor delete them", "delete", "kubenest.io", "managedclusters", organization, "x"),
+		Entry("nor change other CRDs", "patch", "apiextensions.k8s.io", "customresourcedefinitions", "", "others.example.com"),
+		Entry("nor other policies", "patch", "admissionregistration.k8s.io", "validatingadmissionpolicies", "", "other"),
+		Entry("nor take others' Leases", "update", "coordination.k8s.io", "leases", "kube-system", "kube-scheduler"),
+		Entry("nor read pods", "list", "", "pods", organization, ""),
+	)
+
+	DescribeTable("the operator's rights on its own cluster",
+		func(ctx SpecContext, verb, group, resource, namespace, name string, want bool) {
+			Expect(may(ctx, operator, verb, group, resource, "", namespace, name)).To(Equal(want))
+		},
+		Entry("nodes", "watch", "", "nodes", "", "", true),
+		Entry("pods", "list", "", "pods", "", "", true),
+		Entry("usage", "list", "metrics.k8s.io", "nodes", "", "", true),
+		Entry("its identity", "get", "", "namespaces", "kube-system", "kube-system", true),
+		Entry("no other namespace", "get", "", "namespaces", "default", "default", false),
+		Entry("its Lease", "update", "coordination.k8s.io", "leases", system, "kubenest-operator", true),
+		Entry("no other Lease", "update", "coordination.k8s.io", "leases", system, "replica-hub", false),
+		Entry("Events", "create", "events.k8s.io", "events", system, "", true),
+		Entry("no pods to make", "create", "", "pods", system, "", false),
+	)
+
+	It("suffice for what the hub does when it starts", func(ctx SpecContext) {
+		c := clientAs(hub)
+		Expect(config.ApplyCRDs(ctx, c, crdName)).To(Succeed())
+		Expect(config.ApplyPolicies(ctx, c)).To(Succeed())
+
+		none := func(ctx context.Context) (bool, error) {
+			var list kubenestv1.ManagedClusterList
+			return false, c.List(ctx, &list, client.Limit(1))
+		}
+		keys, err := store.Open(ctx, c, types.NamespacedName{Namespace: system, Name: store.DefaultSecret}, none)
+		Expect(err).NotTo(HaveOccurred())
+		source, err := serving.SelfManaged(ctx, c, types.NamespacedName{Namespace: system, Name: serving.DefaultSecret}, []string{"127.0.0.1"}, none)
+		Expect(err).NotTo(HaveOccurred())
+		id := replica.New("hub-0")
+		keeper, watcher := replica.NewKeeper(c, system, id, GinkgoLogr), replica.NewWatcher(c, system, id, GinkgoLogr)
+
+		running, stop := context.WithCancel(context.Background())
+		done := make(chan error, 4)
+		for _, run := range []func(context.Context) error{keys.Run, source.Run, keeper.Run, watcher.Run} {
+			go func() { done <- run(running) }()
+		}
+		Eventually(keeper.CanRenew).Should(BeTrue())
+		told := make(chan struct{}, 9)
+		keys.OnChange(func() { told <- struct{}{} })
+		held := newSecret(system, store.DefaultSecret)
+		Expect(admin.Get(ctx, client.ObjectKeyFromObject(held), held)).To(Succeed())
+		kid, block, err := token.NewKey(time.Now().Add(time.Hour))
+		Expect(err).NotTo(HaveOccurred())
+		held.Data[kid+".pem"] = block
+		Expect(admin.Update(ctx, held)).To(Succeed())
+		Eventually(told, "20s").Should(Receive(), "it may follow its own Secrets")
+		Expect(watcher.Prune(ctx)).To(Succeed())
+		stop()
+		for range 4 {
+			Eventually(done, "20s").Should(Receive(BeNil()))
+		}
+	})
+})
+
+func newSecret(namespace, name string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+var _ = Describe("The hub", func() {
+	It("may write a record's status and connection Secret", func(ctx SpecContext) {
+		c := record(func(*kubenestv1.ManagedCluster) {})
+		Expect(admin.Create(ctx, c)).To(Succeed())
+		c.Status.Message = "written " + time.Now().String()
+		Expect(clientAs(hub).Status().Update(ctx, c)).To(Succeed())
+		held := newSecret(organization, c.ConnectionSecretName())
+		held.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(c, kubenestv1.GroupVersion.WithKind("ManagedCluster"))}
+		Expect(clientAs(hub).Create(ctx, held)).To(Succeed())
+		Expect(clientAs(hub).Delete(ctx, held)).To(Succeed())
+	})
+})
