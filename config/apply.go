@@ -81,7 +81,7 @@ func ApplyPolicies(ctx context.Context, c client.Client) error {
 // writes in between, both are compared again.
 func applyUnlessOlder(ctx context.Context, c client.Client, object *unstructured.Unstructured, manager string) error {
 	what := object.GetKind() + " " + object.GetName()
-	err := retry.OnError(retry.DefaultBackoff, lostRace, func() error {
+	err := retry.OnError(raceBackoff(), lostRace, func() error {
 		stored := &unstructured.Unstructured{}
 		stored.SetGroupVersionKind(object.GroupVersionKind())
 		err := c.Get(ctx, client.ObjectKeyFromObject(object), stored)
@@ -106,6 +106,13 @@ func applyUnlessOlder(ctx context.Context, c client.Client, object *unstructured
 	return nil
 }
 
+// raceBackoff is patient enough for a few replicas, and for the API server's own
+// writes to a CRD's status.
+func raceBackoff() wait.Backoff {
+	return wait.Backoff{Steps: 10, Duration: 20 * time.Millisecond, Factor: 1.8, Jitter: 0.5, Cap: 2 * time.Second}
+}
+
+// lostRace reports whether somebody else wrote first.
 func lostRace(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
 }

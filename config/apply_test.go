@@ -12,6 +12,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -35,6 +36,15 @@ var _ = Describe("ApplyCRDs", Serial, Ordered, func() {
 		Eventually(func() bool {
 			return apierrors.IsNotFound(admin.Get(ctx, client.ObjectKey{Name: crdName}, &apiextensionsv1.CustomResourceDefinition{}))
 		}, "30s").Should(BeTrue())
+	}
+	// edit outlasts the API server's own writes to the CRD's status.
+	edit := func(ctx context.Context, change func(*apiextensionsv1.CustomResourceDefinition)) {
+		GinkgoHelper()
+		Expect(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			crd := stored(ctx)
+			change(crd)
+			return admin.Update(ctx, crd)
+		})).To(Succeed())
 	}
 	// newer is what a later program would have applied.
 	newer := func(crd *apiextensionsv1.CustomResourceDefinition) {
@@ -63,19 +73,17 @@ var _ = Describe("ApplyCRDs", Serial, Ordered, func() {
 	})
 
 	It("replaces an older schema", func(ctx SpecContext) {
-		crd := stored(ctx)
-		crd.Annotations[kubenestv1.SchemaVersionAnnotation] = "0"
-		crd.Spec.Names.ShortNames = []string{"older"}
-		Expect(admin.Update(ctx, crd)).To(Succeed())
+		edit(ctx, func(crd *apiextensionsv1.CustomResourceDefinition) {
+			crd.Annotations[kubenestv1.SchemaVersionAnnotation] = "0"
+			crd.Spec.Names.ShortNames = []string{"older"}
+		})
 		Expect(config.ApplyCRDs(ctx, admin)).To(Succeed())
 		Expect(stored(ctx).Spec.Names.ShortNames).To(HaveExactElements("mc"))
 		Expect(stored(ctx).Annotations).To(HaveKeyWithValue(kubenestv1.SchemaVersionAnnotation, "1"))
 	})
 
 	It("compares versions as numbers and leaves a newer schema alone", func(ctx SpecContext) {
-		crd := stored(ctx)
-		newer(crd)
-		Expect(admin.Update(ctx, crd)).To(Succeed())
+		edit(ctx, newer)
 		Expect(config.ApplyCRDs(ctx, admin)).To(Succeed())
 		Expect(stored(ctx).Spec.Names.ShortNames).To(HaveExactElements("newer"))
 		Expect(stored(ctx).Annotations).To(HaveKeyWithValue(kubenestv1.SchemaVersionAnnotation, "10"))
@@ -97,20 +105,14 @@ var _ = Describe("ApplyCRDs", Serial, Ordered, func() {
 		}
 		Expect(config.ApplyCRDs(ctx, racing(func() {
 			Expect(config.ApplyCRDs(ctx, admin)).To(Succeed())
-			crd := stored(ctx)
-			newer(crd)
-			Expect(admin.Update(ctx, crd)).To(Succeed())
+			edit(ctx, newer)
 		}))).To(Succeed())
 		Expect(stored(ctx).Spec.Names.ShortNames).To(HaveExactElements("newer"))
 
 		By("replacing an older one")
-		crd := stored(ctx)
-		crd.Annotations[kubenestv1.SchemaVersionAnnotation] = "1"
-		Expect(admin.Update(ctx, crd)).To(Succeed())
+		edit(ctx, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Annotations[kubenestv1.SchemaVersionAnnotation] = "1" })
 		Expect(config.ApplyCRDs(ctx, racing(func() {
-			crd := stored(ctx)
-			newer(crd)
-			Expect(admin.Update(ctx, crd)).To(Succeed())
+			edit(ctx, newer)
 		}))).To(Succeed())
 		Expect(stored(ctx).Spec.Names.ShortNames).To(HaveExactElements("newer"))
 		remove(ctx)

@@ -5,6 +5,7 @@ package config_test
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -30,13 +31,17 @@ const (
 	operator = "system:serviceaccount:" + system + ":kubenest-operator"
 )
 
-// may asks the API server what a user may do.
-func may(ctx context.Context, user, verb, group, resource, subresource, namespace, name string) bool {
+// may asks the API server what a user may do. The question is
+// "verb group/resource[/subresource] [namespace[/name]]", the core group empty.
+func may(ctx context.Context, user, question string) bool {
 	GinkgoHelper()
+	words := append(strings.Fields(question), "", "")
+	what := append(strings.Split(words[1], "/"), "")
+	where := append(strings.Split(words[2], "/"), "")
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: user,
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: verb, Group: group, Resource: resource, Subresource: subresource, Namespace: namespace, Name: name,
+			Verb: words[0], Group: what[0], Resource: what[1], Subresource: what[2], Namespace: where[0], Name: where[1],
 		},
 	}}
 	Expect(admin.Create(ctx, review)).To(Succeed())
@@ -46,9 +51,9 @@ func may(ctx context.Context, user, verb, group, resource, subresource, namespac
 var _ = Describe("Roles", func() {
 	It("let nobody but the hub write the status of a cluster", func(ctx SpecContext) {
 		for _, verb := range []string{"update", "patch"} {
-			Expect(may(ctx, hub, verb, "kubenest.io", "managedclusters", "status", organization, "x")).To(BeTrue())
+			Expect(may(ctx, hub, verb+" kubenest.io/managedclusters/status platform/x")).To(BeTrue())
 			for _, user := range []string{"admin", "member", "viewer", operator} {
-				Expect(may(ctx, user, verb, "kubenest.io", "managedclusters", "status", organization, "x")).To(BeFalse(), user)
+				Expect(may(ctx, user, verb+" kubenest.io/managedclusters/status platform/x")).To(BeFalse(), user)
 			}
 		}
 		var roles rbacv1.ClusterRoleList
@@ -65,27 +70,27 @@ var _ = Describe("Roles", func() {
 	})
 
 	DescribeTable("people's rights on an organization's clusters",
-		func(ctx SpecContext, verb, subresource string, admins, members, viewers bool) {
+		func(ctx SpecContext, what string, admins, members, viewers bool) {
 			for user, want := range map[string]bool{"admin": admins, "member": members, "viewer": viewers} {
-				Expect(may(ctx, user, verb, "kubenest.io", "managedclusters", subresource, organization, "x")).To(Equal(want), user)
-				Expect(may(ctx, user, verb, "kubenest.io", "managedclusters", subresource, "other", "x")).To(BeFalse(), "elsewhere")
+				Expect(may(ctx, user, what+" platform/x")).To(Equal(want), user)
+				Expect(may(ctx, user, what+" other/x")).To(BeFalse(), "elsewhere")
 			}
 		},
-		Entry("get", "get", "", true, true, true),
-		Entry("watch", "watch", "", true, true, true),
-		Entry("create", "create", "", true, false, false),
-		Entry("update", "update", "", true, false, false),
-		Entry("delete", "delete", "", true, false, false),
-		Entry("mint", "mint", "", true, false, false),
-		Entry("revoke", "revoke", "", true, false, false),
-		Entry("adopt", "adopt", "", false, false, false),
-		Entry("scale", "patch", "scale", true, true, false),
-		Entry("see the status", "get", "status", true, true, true),
+		Entry("get", "get kubenest.io/managedclusters", true, true, true),
+		Entry("watch", "watch kubenest.io/managedclusters", true, true, true),
+		Entry("create", "create kubenest.io/managedclusters", true, false, false),
+		Entry("update", "update kubenest.io/managedclusters", true, false, false),
+		Entry("delete", "delete kubenest.io/managedclusters", true, false, false),
+		Entry("mint", "mint kubenest.io/managedclusters", true, false, false),
+		Entry("revoke", "revoke kubenest.io/managedclusters", true, false, false),
+		Entry("adopt", "adopt kubenest.io/managedclusters", false, false, false),
+		Entry("scale", "patch kubenest.io/managedclusters/scale", true, true, false),
+		Entry("see the status", "get kubenest.io/managedclusters/status", true, true, true),
 	)
 
 	DescribeTable("nobody reads Secrets who need not",
 		func(ctx SpecContext, user, namespace, name string, want bool) {
-			Expect(may(ctx, user, "get", "", "secrets", "", namespace, name)).To(Equal(want))
+			Expect(may(ctx, user, "get /secrets "+namespace+"/"+name)).To(Equal(want))
 		},
 		Entry("an organization's admin, its connection Secrets", "admin", organization, "x-connection", true),
 		Entry("a member", "member", organization, "x-connection", false),
@@ -97,30 +102,28 @@ var _ = Describe("Roles", func() {
 	)
 
 	DescribeTable("the hub's rights end where its work does",
-		func(ctx SpecContext, verb, group, resource, namespace, name string) {
-			Expect(may(ctx, hub, verb, group, resource, "", namespace, name)).To(BeFalse())
-		},
-		Entry("it does not edit records", "update", "kubenest.io", "managedclusters", organization, "x"),
-		Entry("nor delete them", "delete", "kubenest.io", "managedclusters", organization, "x"),
-		Entry("nor change other CRDs", "patch", "apiextensions.k8s.io", "customresourcedefinitions", "", "others.example.com"),
-		Entry("nor other policies", "patch", "admissionregistration.k8s.io", "validatingadmissionpolicies", "", "other"),
-		Entry("nor take others' Leases", "update", "coordination.k8s.io", "leases", "kube-system", "kube-scheduler"),
-		Entry("nor read pods", "list", "", "pods", organization, ""),
+		func(ctx SpecContext, question string) { Expect(may(ctx, hub, question)).To(BeFalse()) },
+		Entry("it does not edit records", "update kubenest.io/managedclusters platform/x"),
+		Entry("nor delete them", "delete kubenest.io/managedclusters platform/x"),
+		Entry("nor change other CRDs", "patch apiextensions.k8s.io/customresourcedefinitions /others.example.com"),
+		Entry("nor other policies", "patch admissionregistration.k8s.io/validatingadmissionpolicies /other"),
+		Entry("nor take others' Leases", "update coordination.k8s.io/leases kube-system/kube-scheduler"),
+		Entry("nor read pods", "list /pods platform"),
 	)
 
 	DescribeTable("the operator's rights on its own cluster",
-		func(ctx SpecContext, verb, group, resource, namespace, name string, want bool) {
-			Expect(may(ctx, operator, verb, group, resource, "", namespace, name)).To(Equal(want))
+		func(ctx SpecContext, question string, want bool) {
+			Expect(may(ctx, operator, question)).To(Equal(want))
 		},
-		Entry("nodes", "watch", "", "nodes", "", "", true),
-		Entry("pods", "list", "", "pods", "", "", true),
-		Entry("usage", "list", "metrics.k8s.io", "nodes", "", "", true),
-		Entry("its identity", "get", "", "namespaces", "kube-system", "kube-system", true),
-		Entry("no other namespace", "get", "", "namespaces", "default", "default", false),
-		Entry("its Lease", "update", "coordination.k8s.io", "leases", system, "kubenest-operator", true),
-		Entry("no other Lease", "update", "coordination.k8s.io", "leases", system, "replica-hub", false),
-		Entry("Events", "create", "events.k8s.io", "events", system, "", true),
-		Entry("no pods to make", "create", "", "pods", system, "", false),
+		Entry("nodes", "watch /nodes", true),
+		Entry("pods", "list /pods", true),
+		Entry("usage", "list metrics.k8s.io/nodes", true),
+		Entry("its identity", "get /namespaces kube-system/kube-system", true),
+		Entry("no other namespace", "get /namespaces default/default", false),
+		Entry("its Lease", "update coordination.k8s.io/leases kubenest-system/kubenest-operator", true),
+		Entry("no other Lease", "update coordination.k8s.io/leases kubenest-system/replica-hub", false),
+		Entry("Events", "create events.k8s.io/events kubenest-system", true),
+		Entry("no pods to make", "create /pods kubenest-system", false),
 	)
 
 	It("suffice for what the hub does when it starts", func(ctx SpecContext) {

@@ -93,7 +93,7 @@ func clientAs(user string) client.WithWatch {
 
 // kubectl runs it as a cluster administrator, in this folder.
 func kubectl(ctx context.Context, args ...string) (string, error) {
-	command := exec.CommandContext(ctx, filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), //nolint:gosec // the suite's own
+	command := exec.CommandContext(ctx, filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"),
 		append([]string{"--kubeconfig", kubeconfig}, args...)...)
 	out, err := command.CombinedOutput()
 	return strings.TrimSpace(string(out)), err

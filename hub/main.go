@@ -8,6 +8,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/pflag"
@@ -19,20 +20,20 @@ import (
 
 func main() {
 	options := setup.NewOptions()
-	switch err := parse(options, os.Args[1:]); {
-	case errors.Is(err, pflag.ErrHelp):
-		return
-	case err != nil:
-		fail(err)
+	err := parse(options, os.Args[1:], os.Stdout)
+	if err == nil {
+		log := setup.Logger(options.LogLevel)
+		ctrl.SetLogger(log)
+		err = setup.Run(ctrl.SetupSignalHandler(), options, log)
 	}
-	log := setup.Logger(options.LogLevel)
-	ctrl.SetLogger(log)
-	if err := setup.Run(ctrl.SetupSignalHandler(), options, log); err != nil {
-		fail(err)
+	if err != nil && !errors.Is(err, pflag.ErrHelp) {
+		fmt.Fprintf(os.Stderr, "kubenest-hub: %v\n", err)
+		os.Exit(1)
 	}
 }
 
-func parse(options *setup.Options, args []string) error {
+// parse fails with pflag.ErrHelp when all that was asked for has been printed.
+func parse(options *setup.Options, args []string, out io.Writer) error {
 	flags := pflag.NewFlagSet("kubenest-hub", pflag.ContinueOnError)
 	groups := options.FlagGroups()
 	for _, g := range groups {
@@ -40,26 +41,21 @@ func parse(options *setup.Options, args []string) error {
 	}
 	showVersion := flags.Bool("version", false, "print the version")
 	flags.Usage = func() {
-		fmt.Println("kubenest-hub keeps many Kubernetes clusters as records in one, and holds the\nsessions that their operators dial out to it.\n\nUsage:\n  kubenest-hub --external-url=https://hub.example.com [flags]")
+		fmt.Fprintln(out, "kubenest-hub keeps many Kubernetes clusters as records in one, and holds the\nsessions that their operators dial out to it.\n\nUsage:\n  kubenest-hub --external-url=https://hub.example.com [flags]")
 		for _, g := range groups {
-			fmt.Printf("\n%s:\n%s", g.Title, g.Flags.FlagUsagesWrapped(100))
+			fmt.Fprintf(out, "\n%s:\n%s", g.Title, g.Flags.FlagUsagesWrapped(100))
 		}
-		fmt.Println("\nMore:\n  -h, --help      print this\n      --version   print the version")
+		fmt.Fprintln(out, "\nMore:\n  -h, --help      print this\n      --version   print the version")
 	}
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *showVersion {
-		fmt.Println("kubenest-hub", version.String())
+		fmt.Fprintln(out, "kubenest-hub", version.String())
 		return pflag.ErrHelp
 	}
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q: all settings are flags, see --help", flags.Arg(0))
 	}
 	return options.Validate()
-}
-
-func fail(err error) {
-	fmt.Fprintf(os.Stderr, "kubenest-hub: %v\n", err)
-	os.Exit(1)
 }

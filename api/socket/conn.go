@@ -91,18 +91,24 @@ func (c *Conn) RemoteAddr() net.Addr { return c.ws.RemoteAddr() }
 // Read waits for the next message. Its error is always *Ended.
 func (c *Conn) Read() (wire.Envelope, error) {
 	for {
-		frame, err := c.readFrame()
-		if err != nil {
-			return wire.Envelope{}, c.end(endedBy(err))
-		}
-		e, complete, err := c.decode(frame)
+		e, complete, err := c.next()
 		switch {
 		case err != nil:
-			return wire.Envelope{}, c.end(endedBy(err))
+			c.end(endedBy(err))
+			return wire.Envelope{}, c.reason()
 		case complete:
 			return e, nil
 		}
 	}
+}
+
+// next reads a frame, which may be a message.
+func (c *Conn) next() (e wire.Envelope, complete bool, err error) {
+	frame, err := c.readFrame()
+	if err != nil {
+		return e, false, err
+	}
+	return c.decode(frame)
 }
 
 // readFrame reads a text frame. What came after the end is not looked at.

@@ -65,7 +65,7 @@ func TestMessagesKeepTheirOrder(t *testing.T) {
 }
 
 func TestLargeMessages(t *testing.T) {
-	large := strings.Repeat("large---", 40_000)
+	large := strings.Repeat("large---", 15_000)
 	for name, tc := range map[string]struct{ send, want []string }{
 		"a small message passes a large one":        {[]string{"first", large, "small"}, []string{"first", "small", "large---"}},
 		"large messages keep their order":           {[]string{"first", large, "again---" + large}, []string{"first", "large---", "again---"}},
@@ -382,7 +382,7 @@ func TestConcurrentSenders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		s, c := conns(t, socket.Options{}, socket.Options{})
-		const senders, each = 8, 20
+		const senders, each = 8, 8
 		for i := range senders {
 			go func() {
 				for range each {
@@ -419,15 +419,19 @@ func TestOverTCP(t *testing.T) {
 
 func TestBothEndsCloseAtOnceOverTCP(t *testing.T) {
 	g := NewWithT(t)
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	g.Expect(err).NotTo(HaveOccurred())
-	s, c := overTCP(t, l)
-	begin := time.Now()
-	s.Close(wire.EndGoodbye, "")
-	c.Close(wire.EndGoodbye, "")
-	var both sync.WaitGroup
-	both.Go(s.Wait)
-	both.Go(c.Wait)
-	both.Wait()
-	g.Expect(time.Since(begin)).To(BeNumerically("<", wire.CloseTimeout), "neither waited for the other")
+	fastest := wire.CloseTimeout
+	for range 5 { // a busy machine may be slow, but not each time
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		g.Expect(err).NotTo(HaveOccurred())
+		s, c := overTCP(t, l)
+		begin := time.Now()
+		s.Close(wire.EndGoodbye, "")
+		c.Close(wire.EndGoodbye, "")
+		var both sync.WaitGroup
+		both.Go(s.Wait)
+		both.Go(c.Wait)
+		both.Wait()
+		fastest = min(fastest, time.Since(begin))
+	}
+	g.Expect(fastest).To(BeNumerically("<", wire.CloseTimeout/2), "neither waits for the other")
 }

@@ -75,12 +75,10 @@ func (c *Conn) Close(e wire.Ending, text string) { c.end(&Ended{Ending: e, Text:
 
 // Ended is why the connection ended; empty while it has not.
 func (c *Conn) Ended() wire.Ending {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended == nil {
-		return ""
+	if e := c.reason(); e != nil {
+		return e.Ending
 	}
-	return c.ended.Ending
+	return ""
 }
 
 // Done is closed when the connection has ended.
@@ -100,8 +98,8 @@ func (c *Conn) Done() <-chan struct{} {
 // connection. The reading goroutine calls it last. It ends the connection if
 // nobody has, and takes wire.CloseTimeout at most.
 func (c *Conn) Wait() {
-	e := c.end(&Ended{Ending: wire.EndLost})
-	if !e.Told {
+	c.end(&Ended{Ending: wire.EndLost})
+	if !c.reason().Told {
 		// Closing while data is unread makes TCP reset the connection, and the peer
 		// may lose our farewell: so throw away what comes until it has closed.
 		_ = c.raw.SetReadDeadline(time.Time{})
@@ -121,12 +119,19 @@ func (c *Conn) Wait() {
 	_ = c.raw.Close()
 }
 
-// end is where every ending comes by. It returns the ending that counts.
-func (c *Conn) end(e *Ended) *Ended {
+// reason is why the connection ended; nil while it has not.
+func (c *Conn) reason() *Ended {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended
+}
+
+// end is where every ending comes by. Only the first one counts.
+func (c *Conn) end(e *Ended) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended != nil {
-		return c.ended
+		return
 	}
 	c.ended = e
 	c.out.dropLarge(len(c.out.large)) // a farewell does not wait for them
@@ -142,15 +147,14 @@ func (c *Conn) end(e *Ended) *Ended {
 	}
 	c.tearDown = time.AfterFunc(wait, func() { _ = c.raw.Close() })
 	c.startWriterLocked()
-	return e
 }
 
 // endedBy tells the ending from an error of reading.
 func endedBy(err error) *Ended {
-	var told *websocket.CloseError
-	var network net.Error
+	told, closed := errors.AsType[*websocket.CloseError](err)
+	network, ok := errors.AsType[net.Error](err)
 	switch {
-	case errors.As(err, &told) && told.Code != websocket.CloseAbnormalClosure:
+	case closed && told.Code != websocket.CloseAbnormalClosure:
 		e := &Ended{Ending: toldEnding(told.Code), Text: told.Text, Told: true}
 		// Our own kind repeats the ending in words; once is enough.
 		text := strings.TrimPrefix(told.Text, string(e.Ending))
@@ -162,9 +166,9 @@ func endedBy(err error) *Ended {
 		return &Ended{Ending: wire.EndFlooding, Err: err}
 	case errors.Is(err, wire.ErrMalformed), errors.Is(err, websocket.ErrReadLimit):
 		return &Ended{Ending: wire.EndProtocol, Err: err}
-	case errors.As(err, &network) && network.Timeout():
+	case ok && network.Timeout():
 		return &Ended{Ending: wire.EndSilent, Err: err}
-	case told == nil && strings.HasPrefix(err.Error(), "websocket: "):
+	case !closed && strings.HasPrefix(err.Error(), "websocket: "):
 		// gorilla has no type for frames against RFC 6455.
 		return &Ended{Ending: wire.EndProtocol, Err: err}
 	}
@@ -173,8 +177,7 @@ func endedBy(err error) *Ended {
 
 // endedByWrite tells the ending from an error of writing.
 func endedByWrite(err error) *Ended {
-	var network net.Error
-	if errors.As(err, &network) && network.Timeout() {
+	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
 		return &Ended{Ending: wire.EndSlow, Err: err}
 	}
 	return &Ended{Ending: wire.EndLost, Err: err}

@@ -5,9 +5,9 @@ package socket_test
 
 import (
 	"bufio"
+	"context"
 	"net"
 	"net/http"
-	"net/url"
 	"testing"
 
 	"github.com/gorilla/websocket"
@@ -35,7 +35,12 @@ func webSockets(t *testing.T) (server, client *websocket.Conn) {
 			upgraded <- ws
 		}
 	}()
-	client, response, err := websocket.NewClient(far, &url.URL{Scheme: "ws", Host: "hub"}, nil, 512, 512)
+	dialer := websocket.Dialer{
+		NetDialContext:  func(context.Context, string, string) (net.Conn, error) { return far, nil },
+		ReadBufferSize:  512,
+		WriteBufferSize: 512,
+	}
+	client, response, err := dialer.DialContext(t.Context(), "ws://hub", nil)
 	if err != nil {
 		t.Fatalf("open WebSocket: %v", err)
 	}

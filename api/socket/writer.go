@@ -61,7 +61,8 @@ func (c *Conn) Send(t wire.Type, message any) error {
 	}
 	if c.out.bytes+len(data) > c.maxQueued {
 		c.mu.Unlock()
-		return fmt.Errorf("send %s: %w", t, c.end(&Ended{Ending: wire.EndSlow, Err: errFull}))
+		c.end(&Ended{Ending: wire.EndSlow, Err: errFull})
+		return fmt.Errorf("send %s: %w", t, c.reason())
 	}
 	defer c.mu.Unlock()
 	c.out.add(data)

@@ -27,7 +27,7 @@ import (
 
 // kubectl runs it as a cluster administrator and returns what a person reads.
 func kubectl(ctx context.Context, args ...string) (string, error) {
-	command := exec.CommandContext(ctx, filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), //nolint:gosec // the suite's own
+	command := exec.CommandContext(ctx, filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"),
 		append([]string{"--kubeconfig", kubeconfig}, args...)...)
 	out, err := command.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
@@ -49,7 +49,7 @@ var _ = Describe("kubectl", func() {
 		}
 		Expect(admin.Create(ctx, c)).To(Succeed())
 		c.Status.Phase, c.Status.Reason, c.Status.Message = kubenestv1.PhaseConnected, kubenestv1.ReasonSessionEstablished, "All is well."
-		c.Status.Since = ptr.To(metav1.NewTime(time.Now().Add(-41*time.Minute - 30*time.Second)))
+		c.Status.Since = new(metav1.NewTime(time.Now().Add(-41*time.Minute - 30*time.Second)))
 		c.Status.NodeCount = ptr.To[int32](3)
 		c.Status.Columns = &kubenestv1.Columns{CPU: "3.2/24", Memory: "11/96 Gi"}
 		c.Status.KubernetesVersion, c.Status.OperatorVersion = "v1.37.2", "0.1.0"

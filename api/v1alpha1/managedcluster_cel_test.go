@@ -6,6 +6,7 @@ package v1alpha1_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -36,8 +37,7 @@ func expect(err error, want refusal) {
 	}
 	Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
 	var status apierrors.APIStatus
-	Expect(err).To(BeAssignableToTypeOf(&apierrors.StatusError{}))
-	status = err.(*apierrors.StatusError)
+	Expect(errors.As(err, &status)).To(BeTrue())
 	var causes []string
 	for _, cause := range status.Status().Details.Causes {
 		causes = append(causes, cause.Field+": "+cause.Message)
@@ -151,7 +151,7 @@ var _ = Describe("ManagedCluster", func() {
 		Expect(admin.Create(ctx, record)).To(Succeed())
 		record = sketch(namespace, "")
 		record.SetName(strings.Repeat("n", 243))
-		expect(admin.Create(ctx, record), refusal{"<nil>", "name must be at most 242 characters"})
+		expect(admin.Create(ctx, record), refusal{"metadata", "name must be at most 242 characters"})
 	})
 
 	It("has defaults that kstatus and people rely on", func(ctx SpecContext) {

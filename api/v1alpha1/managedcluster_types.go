@@ -445,7 +445,7 @@ type TokenStatus struct {
 // +kubebuilder:printcolumn:name="Operator",type=string,priority=1,JSONPath=`.status.operatorVersion`
 // +kubebuilder:printcolumn:name="Replica",type=string,priority=1,JSONPath=`.status.session.replica`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.message`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 242",message="name must be at most 242 characters, so that the name of its connection Secret fits"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 242",message="name must be at most 242 characters, so that the name of its connection Secret fits",fieldPath=".metadata"
 type ManagedCluster struct {
 	metav1.TypeMeta `json:",inline"`
 

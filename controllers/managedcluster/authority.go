@@ -83,7 +83,8 @@ func (a *Authority) Authenticate(ctx context.Context, bearer string) (session.Id
 	case record == nil:
 		return id, unknownCluster()
 	}
-	return id, admit(record, &id)
+	err = admit(record, &id)
+	return id, err
 }
 
 // Renew makes a token of the same generation as the one that the session used.

@@ -5,6 +5,7 @@ package managedcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -39,7 +40,11 @@ func (a *Authority) Claim(ctx context.Context, c session.Claim) (int64, error) {
 		if !apierrors.IsConflict(err) || attempt == claimAttempts {
 			return epoch, err
 		}
-		if record, err = a.live(ctx, record); err != nil {
+		record, err = readLive(ctx, a.Live, record)
+		switch {
+		case errors.Is(err, errGone):
+			return 0, unknownCluster()
+		case err != nil:
 			return 0, err
 		}
 	}
@@ -170,21 +175,21 @@ func (a *Authority) contested(record *kubenestv1.ManagedCluster, c *session.Clai
 	a.Events.Eventf(record, nil, "Warning", reason, "Refuse", "%s", refusal.Message)
 }
 
-// live reads a record from the API server itself, nil if it is gone.
-func (a *Authority) live(ctx context.Context, record *kubenestv1.ManagedCluster) (*kubenestv1.ManagedCluster, error) {
-	return readLive(ctx, a.Live, record)
-}
+// errGone says that a record is no longer there, or is another one of its name.
+var errGone = errors.New("the record is gone")
 
+// readLive reads a record from the API server itself. It fails with errGone if
+// the record is not there.
 func readLive(ctx context.Context, reader client.Reader, record *kubenestv1.ManagedCluster) (*kubenestv1.ManagedCluster, error) {
 	var fresh kubenestv1.ManagedCluster
 	key := types.NamespacedName{Namespace: record.Namespace, Name: record.Name}
 	switch err := reader.Get(ctx, key, &fresh); {
 	case apierrors.IsNotFound(err):
-		return nil, nil
+		return nil, errGone
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", key, err)
 	case fresh.UID != record.UID:
-		return nil, nil
+		return nil, errGone
 	}
 	return &fresh, nil
 }

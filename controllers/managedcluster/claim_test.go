@@ -74,16 +74,14 @@ var _ = Describe("Claiming a session", func() {
 		var wg sync.WaitGroup
 		epochs := make([]int64, 4)
 		for i := range epochs {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
+			wg.Go(func() {
 				defer GinkgoRecover()
 				Eventually(func() error {
 					var err error
 					epochs[i], err = claim("s"+string(rune('a'+i)), "A", "U1")
 					return err
 				}).Should(Succeed())
-			}()
+			})
 		}
 		wg.Wait()
 		Expect(epochs).To(ConsistOf(BeEquivalentTo(1), BeEquivalentTo(2), BeEquivalentTo(3), BeEquivalentTo(4)))

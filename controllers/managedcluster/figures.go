@@ -76,11 +76,11 @@ func sameFigure(a, b *int64) bool {
 }
 
 // movedBy reports whether a usage figure moved by its step of the capacity.
-func movedBy(old, new, total *int64) bool {
-	if old == nil || new == nil || total == nil {
-		return (old == nil) != (new == nil)
+func movedBy(before, after, total *int64) bool {
+	if before == nil || after == nil || total == nil {
+		return (before == nil) != (after == nil)
 	}
-	moved := *new - *old
+	moved := *after - *before
 	if moved < 0 {
 		moved = -moved
 	}

@@ -58,12 +58,12 @@ func TestDecideIdentity(t *testing.T) {
 			record.Status.ClusterUID, record.Status.Session = c.pinned, c.session
 			got, refusal := decideIdentity(record, &wire.Hello{ClusterUID: c.uid, Process: c.process}, c.alive, noon)
 			if c.refused != "" {
-				g.Expect(refusal).NotTo(BeNil())
+				g.Expect(refusal).To(HaveOccurred())
 				g.Expect(refusal.Class).To(Equal(c.refused))
 				g.Expect(refusal.Message).To(ContainSubstring("platform/shop"))
 				return
 			}
-			g.Expect(refusal).To(BeNil())
+			g.Expect(refusal).NotTo(HaveOccurred())
 			g.Expect(got).To(Equal(c.want))
 		})
 	}

@@ -5,6 +5,7 @@ package managedcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -199,7 +200,10 @@ func (r *SessionReconciler) unknownToRecord(ctx context.Context, record *kubenes
 		return ctrl.Result{RequeueAfter: young}, nil
 	}
 	fresh, err := readLive(ctx, r.Authority.Live, record)
-	if err != nil || fresh == nil {
+	switch {
+	case errors.Is(err, errGone): // the watch will say so
+		return ctrl.Result{}, nil
+	case err != nil:
 		return ctrl.Result{}, err
 	}
 	if s := fresh.Status.Session; s != nil && s.Epoch >= info.Epoch {

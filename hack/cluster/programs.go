@@ -122,6 +122,7 @@ func (c *Cluster) newControllers() error {
 		"--kubeconfig=" + c.Kubeconfig(), "--manage-all-nodes=true", "--node-ip=10.0.0.1",
 		// Renewed after a quarter of it, which an idle cluster notices.
 		"--node-lease-duration-seconds=40",
+		"--v=WARN", // it says each renewal else
 	}, stages...)
 	c.kwok = c.process("kwok", stageControllers, nil, args)
 	return nil

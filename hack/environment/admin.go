@@ -26,7 +26,7 @@ const (
 )
 
 // makeAdmin makes a ServiceAccount that may do everything.
-func (e *Environment) makeAdmin(ctx context.Context, c client.Client) error {
+func (e *Environment) makeAdmin(ctx context.Context) error {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: hubNamespace, Name: adminAccount}}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "kubenest-development-admin"},
@@ -34,7 +34,7 @@ func (e *Environment) makeAdmin(ctx context.Context, c client.Client) error {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: hubNamespace, Name: adminAccount}},
 	}
 	for _, o := range []client.Object{account, binding} {
-		if err := client.IgnoreAlreadyExists(c.Create(ctx, o)); err != nil {
+		if err := client.IgnoreAlreadyExists(e.client.Create(ctx, o)); err != nil {
 			return fmt.Errorf("make an administrator: %w", err)
 		}
 	}
@@ -44,13 +44,9 @@ func (e *Environment) makeAdmin(ctx context.Context, c client.Client) error {
 // AdminToken makes a bearer token with which the management API server lets its
 // bearer do everything, for a year.
 func (e *Environment) AdminToken(ctx context.Context) (string, error) {
-	c, err := e.Client()
-	if err != nil {
-		return "", err
-	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: hubNamespace, Name: adminAccount}}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(adminLifetime))}}
-	if err := c.SubResource("token").Create(ctx, account, request); err != nil {
+	if err := e.client.SubResource("token").Create(ctx, account, request); err != nil {
 		return "", fmt.Errorf("make an administrator's token: %w", err)
 	}
 	return request.Status.Token, nil
@@ -63,15 +59,11 @@ func (e *Environment) WriteShellEnv(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	c, err := e.Client()
-	if err != nil {
-		return "", err
-	}
 	ca := e.folder.path("hub-ca.crt")
 	if len(e.workloads) > 0 { // the hub tells its CA in connection Secrets only
 		var secret corev1.Secret
 		key := client.ObjectKey{Namespace: Organization, Name: e.workloads[0].SecretName()}
-		if err := c.Get(ctx, key, &secret); err != nil {
+		if err := e.client.Get(ctx, key, &secret); err != nil {
 			return "", fmt.Errorf("read the hub's CA: %w", err)
 		}
 		if err := writeFile(ca, secret.Data[kubenestv1.ConnectionKeyCA]); err != nil {

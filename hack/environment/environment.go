@@ -41,6 +41,7 @@ type Environment struct {
 	listing  listing
 
 	management *cluster.Cluster
+	client     client.WithWatch
 	hub        *Hub
 	workloads  []*Workload
 }
@@ -118,6 +119,9 @@ func (e *Environment) prepare() error {
 	if e.management, err = e.newCluster("management", "hub.kubeconfig", false); err != nil {
 		return err
 	}
+	if e.client, err = newClient(e.management); err != nil {
+		return err
+	}
 	if e.hub, err = newHub(e); err != nil {
 		return err
 	}
@@ -169,14 +173,10 @@ func (e *Environment) startManagement(ctx context.Context) error {
 // PrepareManagement makes the namespaces and rights that the hub and its user
 // need. Start does it; a test does it again for a management cluster that it wiped.
 func (e *Environment) PrepareManagement(ctx context.Context) error {
-	c, err := e.Client()
-	if err != nil {
+	if err := makeNamespace(ctx, e.client, hubNamespace, nil); err != nil {
 		return err
 	}
-	if err := makeNamespace(ctx, c, hubNamespace, nil); err != nil {
-		return err
-	}
-	if err := makeNamespace(ctx, c, Organization, map[string]string{kubenestv1.OrganizationLabel: "true"}); err != nil {
+	if err := makeNamespace(ctx, e.client, Organization, map[string]string{kubenestv1.OrganizationLabel: "true"}); err != nil {
 		return err
 	}
 	for _, rights := range []string{"hub", "organization"} {
@@ -184,7 +184,7 @@ func (e *Environment) PrepareManagement(ctx context.Context) error {
 			return err
 		}
 	}
-	return e.makeAdmin(ctx, c)
+	return e.makeAdmin(ctx)
 }
 
 func makeNamespace(ctx context.Context, c client.Client, name string, labels map[string]string) error {
@@ -235,8 +235,8 @@ func (e *Environment) Processes() []*process.Process { return e.group.Processes(
 // Dir is the folder of the environment.
 func (e *Environment) Dir() string { return e.options.Dir }
 
-// Client makes an administrator's client of the management cluster.
-func (e *Environment) Client() (client.WithWatch, error) { return newClient(e.management) }
+// Client is an administrator's client of the management cluster.
+func (e *Environment) Client() client.WithWatch { return e.client }
 
 func newClient(of *cluster.Cluster) (client.WithWatch, error) {
 	config, err := of.RESTConfig()

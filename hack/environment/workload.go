@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,7 @@ const pollEvery = 200 * time.Millisecond
 type Workload struct {
 	*cluster.Cluster
 	env      *Environment
+	client   client.WithWatch
 	options  ClusterOptions
 	operator *Operator
 	proxy    *tcpproxy.Proxy // nil unless proxied
@@ -41,6 +43,9 @@ func newWorkload(e *Environment, o ClusterOptions) (*Workload, error) {
 		return nil, err
 	}
 	w := &Workload{Cluster: c, env: e, options: o}
+	if w.client, err = newClient(c); err != nil {
+		return nil, err
+	}
 	if w.operator, err = w.newOperator(); err != nil {
 		return nil, err
 	}
@@ -63,8 +68,8 @@ func (w *Workload) Operator() *Operator { return w.operator }
 // is proxied.
 func (w *Workload) Proxy() *tcpproxy.Proxy { return w.proxy }
 
-// Client makes an administrator's client of the cluster.
-func (w *Workload) Client() (client.WithWatch, error) { return newClient(w.Cluster) }
+// Client is an administrator's client of the cluster.
+func (w *Workload) Client() client.WithWatch { return w.client }
 
 // HubURL is what the cluster's operator dials.
 func (w *Workload) HubURL() string {
@@ -79,10 +84,7 @@ func (w *Workload) startCluster(ctx context.Context) error {
 	if err := w.env.progress.step("cluster "+w.Name()+": start", func() error { return w.Start(ctx) }); err != nil {
 		return err
 	}
-	c, err := w.Client()
-	if err != nil {
-		return err
-	}
+	c := w.client
 	for i := range w.options.Nodes {
 		name := fmt.Sprintf("%s-node-%d", w.Name(), i+1)
 		if err := cluster.AddNode(ctx, c, name, w.options.Region); err != nil {
@@ -95,7 +97,7 @@ func (w *Workload) startCluster(ctx context.Context) error {
 	if err := makeNamespace(ctx, c, operatorNamespace, nil); err != nil {
 		return err
 	}
-	_, err = w.Kubectl(ctx, "", "apply", "-k", filepath.Join(w.env.options.Config, "rbac", "operator"))
+	_, err := w.Kubectl(ctx, "", "apply", "-k", filepath.Join(w.env.options.Config, "rbac", "operator"))
 	return err
 }
 
@@ -124,19 +126,20 @@ func sample() *appsv1.Deployment {
 // connect registers the cluster as a user would, and starts its operator with
 // what the hub hands out.
 func (w *Workload) connect(ctx context.Context) error {
-	c, err := w.env.Client()
-	if err != nil {
-		return err
-	}
 	name := w.Name()
-	if err := w.env.progress.step("cluster "+name+": kubectl apply its record", func() error { return w.Register(ctx) }); err != nil {
+	// A record that is there is the user's: it may say more than Register does.
+	if _, err := w.Record(ctx); apierrors.IsNotFound(err) {
+		if err := w.env.progress.step("cluster "+name+": kubectl apply its record", func() error { return w.Register(ctx) }); err != nil {
+			return err
+		}
+	} else if err != nil {
 		return err
 	}
-	err = w.env.progress.step(fmt.Sprintf("cluster %s: wait for Secret %s", name, w.SecretName()), func() error { return w.Enrol(ctx) })
+	err := w.env.progress.step(fmt.Sprintf("cluster %s: wait for Secret %s", name, w.SecretName()), func() error { return w.Enrol(ctx) })
 	if err != nil {
 		return err
 	}
-	before, err := w.Record(ctx, c)
+	before, err := w.Record(ctx)
 	if err != nil {
 		return err
 	}
@@ -144,7 +147,7 @@ func (w *Workload) connect(ctx context.Context) error {
 		if err := w.operator.Start(ctx); err != nil {
 			return err
 		}
-		return w.awaitSession(ctx, c, before)
+		return w.awaitSession(ctx, before)
 	})
 }
 
@@ -164,9 +167,9 @@ func (w *Workload) Register(ctx context.Context, spec ...string) error {
 func (w *Workload) SecretName() string { return w.Name() + kubenestv1.ConnectionSecretSuffix }
 
 // Record reads the cluster's record.
-func (w *Workload) Record(ctx context.Context, c client.Client) (*kubenestv1.ManagedCluster, error) {
+func (w *Workload) Record(ctx context.Context) (*kubenestv1.ManagedCluster, error) {
 	var record kubenestv1.ManagedCluster
-	if err := c.Get(ctx, client.ObjectKey{Namespace: Organization, Name: w.Name()}, &record); err != nil {
+	if err := w.env.client.Get(ctx, client.ObjectKey{Namespace: Organization, Name: w.Name()}, &record); err != nil {
 		return nil, fmt.Errorf("read record of cluster %s: %w", w.Name(), err)
 	}
 	return &record, nil
@@ -174,14 +177,12 @@ func (w *Workload) Record(ctx context.Context, c client.Client) (*kubenestv1.Man
 
 // Enrol waits for the connection Secret and hands it to the operator.
 func (w *Workload) Enrol(ctx context.Context) error {
-	c, err := w.env.Client()
-	if err != nil {
-		return err
-	}
-	var secret corev1.Secret
-	var last error
-	err = wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {
-		last = c.Get(ctx, client.ObjectKey{Namespace: Organization, Name: w.SecretName()}, &secret)
+	var (
+		secret corev1.Secret
+		last   error
+	)
+	err := wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {
+		last = w.env.client.Get(ctx, client.ObjectKey{Namespace: Organization, Name: w.SecretName()}, &secret)
 		if last == nil && string(secret.Data[kubenestv1.ConnectionKeyHubURL]) != w.env.hub.URL() {
 			last = fmt.Errorf("it is for hub %q still", secret.Data[kubenestv1.ConnectionKeyHubURL])
 		}
@@ -195,14 +196,14 @@ func (w *Workload) Enrol(ctx context.Context) error {
 
 // awaitSession waits until the record is connected by another session than it
 // was before.
-func (w *Workload) awaitSession(ctx context.Context, c client.Client, before *kubenestv1.ManagedCluster) error {
+func (w *Workload) awaitSession(ctx context.Context, before *kubenestv1.ManagedCluster) error {
 	old := ""
 	if before.Status.Session != nil {
 		old = before.Status.Session.ID
 	}
 	var record *kubenestv1.ManagedCluster
 	err := wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {
-		now, err := w.Record(ctx, c)
+		now, err := w.Record(ctx)
 		if err != nil {
 			return false, nil
 		}

@@ -126,16 +126,16 @@ func (k *Keeper) write(ctx context.Context) error {
 	k.lease = nil // until the write is known to have succeeded
 	now := k.clock.Now()
 	if holder != k.id.String() {
-		next.Spec.AcquireTime = ptr.To(metav1.NewMicroTime(now))
-		next.Spec.LeaseTransitions = ptr.To(ptr.Deref(next.Spec.LeaseTransitions, -1) + 1)
-		next.Spec.HolderIdentity = ptr.To(k.id.String())
+		next.Spec.AcquireTime = new(metav1.NewMicroTime(now))
+		next.Spec.LeaseTransitions = new(ptr.Deref(next.Spec.LeaseTransitions, -1) + 1)
+		next.Spec.HolderIdentity = new(k.id.String())
 	}
 	if next.Labels == nil {
 		next.Labels = map[string]string{}
 	}
 	next.Labels[Label] = "true"
-	next.Spec.RenewTime = ptr.To(metav1.NewMicroTime(now))
-	next.Spec.LeaseDurationSeconds = ptr.To(int32(LeaseDuration / time.Second))
+	next.Spec.RenewTime = new(metav1.NewMicroTime(now))
+	next.Spec.LeaseDurationSeconds = new(int32(LeaseDuration / time.Second))
 	var err error
 	if next.ResourceVersion == "" {
 		err = k.client.Create(ctx, next)

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kubenest/kubenest/hub/replica"
@@ -241,9 +240,9 @@ var _ = Describe("Replicas", func() {
 		gone := &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: replica.LeaseName("gone"), Labels: map[string]string{replica.Label: "true"}},
 			Spec: coordinationv1.LeaseSpec{
-				HolderIdentity:       ptr.To(replica.New("gone").String()),
-				RenewTime:            ptr.To(metav1.NewMicroTime(clock.Now().AddDate(30, 0, 0))), // clocks do not matter
-				LeaseDurationSeconds: ptr.To(int32(15)),
+				HolderIdentity:       new(replica.New("gone").String()),
+				RenewTime:            new(metav1.NewMicroTime(clock.Now().AddDate(30, 0, 0))), // clocks do not matter
+				LeaseDurationSeconds: new(int32(15)),
 			},
 		}
 		Expect(api.Create(ctx, gone)).To(Succeed())
@@ -254,7 +253,7 @@ var _ = Describe("Replicas", func() {
 			for range int(replica.PruneAfter / replica.RenewEvery) {
 				clock.SetTime(clock.Now().Add(replica.RenewEvery))
 				own = own.DeepCopy()
-				own.Spec.RenewTime = ptr.To(metav1.NewMicroTime(clock.Now()))
+				own.Spec.RenewTime = new(metav1.NewMicroTime(clock.Now()))
 				a.watcher.Observe(own)
 			}
 		}

@@ -20,7 +20,7 @@ import (
 )
 
 // DefaultSecret is the usual name of the CA's Secret, in the hub's namespace.
-const DefaultSecret = "kubenest-hub-ca"
+const DefaultSecret = "kubenest-hub-ca" //nolint:gosec // a name
 
 // Keys of the Secret.
 const (

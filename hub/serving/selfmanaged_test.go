@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"sync"
 	"testing"
@@ -69,9 +70,7 @@ var _ = Describe("SelfManaged", func() {
 	edit := func(ctx context.Context, changes map[string][]byte) {
 		GinkgoHelper()
 		s := held(ctx)
-		for entry, data := range changes {
-			s.Data[entry] = data
-		}
+		maps.Copy(s.Data, changes)
 		Expect(api.Update(ctx, s)).To(Succeed())
 	}
 	another := func() map[string][]byte {

@@ -42,7 +42,7 @@ func (s *session) startBeating() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.renewal.at = s.server.o.RenewAt(s.info.Identity)
-	first := rand.N(s.server.o.Timing.Heartbeat) //nolint:gosec // spreads load, guards nothing
+	first := rand.N(s.server.o.Timing.Heartbeat)
 	s.timer = time.AfterFunc(first, s.beat)
 }
 
@@ -55,8 +55,8 @@ func (s *session) beat() {
 		s.mu.Unlock()
 		return
 	}
-	s.server.running.Add(1) // the reader has not left yet
-	defer s.server.running.Done()
+	s.server.door.another() // the reader has not left yet
+	defer s.server.door.leave()
 	s.timer.Reset(s.server.o.Timing.Heartbeat)
 	changed := false
 	if s.late != nil {

@@ -39,26 +39,26 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, a, refusal)
 		return
 	}
-	if why, ok := s.enter(); !ok {
+	if why, ok := s.door.enter(); !ok {
 		s.refuse(w, a, busy("The hub does not accept sessions: %s. The operator tries again by itself.", why))
 		return
 	}
 	if !s.admission.enter(r.Context()) {
-		s.running.Done()
+		s.door.leave()
 		s.refuse(w, a, busy("The hub is opening as many sessions as it can. The operator tries again by itself."))
 		return
 	}
 	ws, refusal := s.authenticate(w, r, &a)
 	if ws == nil {
 		s.admission.leave()
-		s.running.Done()
+		s.door.leave()
 		if refusal != nil {
 			s.refuse(w, a, refusal)
 		}
 		return
 	}
 	// Nothing of the request is used from here on, so that it can go.
-	go s.open(ws, a)
+	go s.open(ws, a) //nolint:contextcheck // a session outlives its request
 }
 
 // attempt is what is known of a connection that is not a session yet.
@@ -173,9 +173,9 @@ func (s *Server) refused(a attempt, refusal *wire.Refusal) {
 	} else {
 		values = append(values, "reason", refusal.Message)
 	}
-	var told *wire.Refusal
+	_, decided := errors.AsType[*wire.Refusal](a.cause)
 	switch {
-	case a.cause != nil && !errors.As(a.cause, &told):
+	case a.cause != nil && !decided:
 		s.o.Logger.Error(a.cause, "Could not decide on a connection", values...)
 	case a.status != 0: // anybody on the Internet can cause these, at any rate
 		s.o.Logger.V(1).Info("Connection refused", values...)
@@ -194,13 +194,12 @@ func (a *attempt) log() []any {
 }
 
 func busy(format string, args ...any) *wire.Refusal {
-	return wire.Refuse(wire.ClassBusy, format, args...).After(busyRetry + rand.N(busyRetry)) //nolint:gosec // spreads load, guards nothing
+	return wire.Refuse(wire.ClassBusy, format, args...).After(busyRetry + rand.N(busyRetry))
 }
 
 // refusalOf is what an error of Authority is answered with.
 func refusalOf(err error) *wire.Refusal {
-	var refusal *wire.Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*wire.Refusal](err); ok {
 		return refusal
 	}
 	return busy("The hub cannot look the cluster up now. The operator tries again by itself.")
@@ -208,8 +207,7 @@ func refusalOf(err error) *wire.Refusal {
 
 // claimed is the cluster that a token names which did not verify.
 func claimed(err error) string {
-	var rejection *token.Rejection
-	if errors.As(err, &rejection) {
+	if rejection, ok := errors.AsType[*token.Rejection](err); ok {
 		return rejection.Subject
 	}
 	return ""
@@ -217,8 +215,7 @@ func claimed(err error) string {
 
 // reasonOf is why a token was rejected, of which the bearer hears nothing.
 func reasonOf(err error) string {
-	var rejection *token.Rejection
-	if errors.As(err, &rejection) {
+	if rejection, ok := errors.AsType[*token.Rejection](err); ok {
 		return string(rejection.Reason)
 	}
 	return ""

@@ -31,17 +31,19 @@ type Limits struct {
 
 // DefaultLimits let 10,000 operators come back in a minute, and keep one of them
 // from costing the others anything.
-var DefaultLimits = Limits{
-	Openings: 256, Waiting: 2048, WaitFor: 5 * time.Second,
-	OpeningsOfOne: 2,
-	Heartbeats:    socket.Budget{PerSecond: 5, Burst: 50},
-	Messages:      socket.Budget{PerSecond: 50, Burst: 500},
-	Failures:      socket.Budget{PerSecond: 0.1, Burst: 5},
-	Queued:        socket.DefaultMaxQueued,
+func DefaultLimits() Limits {
+	return Limits{
+		Openings: 256, Waiting: 2048, WaitFor: 5 * time.Second,
+		OpeningsOfOne: 2,
+		Heartbeats:    socket.Budget{PerSecond: 5, Burst: 50},
+		Messages:      socket.Budget{PerSecond: 50, Burst: 500},
+		Failures:      socket.Budget{PerSecond: 0.1, Burst: 5},
+		Queued:        socket.DefaultMaxQueued,
+	}
 }
 
 func (l Limits) orDefaults() Limits {
-	d := DefaultLimits
+	d := DefaultLimits()
 	orDefault(&l.Openings, d.Openings)
 	orDefault(&l.Waiting, d.Waiting)
 	orDefault(&l.WaitFor, d.WaitFor)

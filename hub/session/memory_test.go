@@ -83,7 +83,7 @@ const (
 // operators connects one for each token, in another process.
 func operators(b *testing.B, hub string, beats int, tokens []string) (stop func()) {
 	b.Helper()
-	child := exec.CommandContext(b.Context(), os.Args[0], "-test.run", "^TestOperatorsOfTheBenchmark$") //nolint:gosec // this test itself
+	child := exec.CommandContext(b.Context(), os.Args[0], "-test.run", "^TestOperatorsOfTheBenchmark$")
 	child.Env = append(os.Environ(), hubVariable+"="+hub, beatsVariable+"="+strconv.Itoa(beats))
 	child.Stderr = os.Stderr
 	in, err := child.StdinPipe()

@@ -28,7 +28,7 @@ func (s *Server) open(ws *websocket.Conn, a attempt) {
 		held.conn.Wait()
 		s.metrics.unopened.WithLabelValues(string(held.conn.Ended())).Inc()
 		s.o.Logger.Info("Connection ended before it was a session", append(a.log(), "ending", held.conn.Ended(), "reason", err.Error())...)
-		s.running.Done()
+		s.door.leave()
 		return
 	}
 	s.metrics.opened.Inc()

@@ -61,11 +61,7 @@ type Server struct {
 	stop      context.CancelFunc
 
 	draining atomic.Pointer[wire.Moving] // what each session is told while Drain runs
-
-	mu       sync.Mutex
-	closed   bool
-	closedTo string         // why no session is accepted now; empty if they are
-	running  sync.WaitGroup // first entered under mu, so not while Close waits
+	door     door
 }
 
 // New makes a server that accepts sessions.
@@ -117,12 +113,9 @@ func (s *Server) SetAccepting(ok bool, why string) {
 	} else if why == "" {
 		why = "it takes none now"
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closedTo != why {
+	if s.door.set(why) {
 		s.o.Logger.Info("Changed whether sessions are accepted", "accepting", ok, "reason", why)
 	}
-	s.closedTo = why
 }
 
 // SetTrust sets the CA bundle that welcomes carry. A change is sent to every
@@ -136,16 +129,14 @@ func (s *Server) SetTrust(bundle string) {
 // Close ends all sessions as wire.EndMoving, and accepts no more. It returns when
 // nothing of them is left, or with ctx's error.
 func (s *Server) Close(ctx context.Context) error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
+	s.door.close()
 	s.stop()
 	for _, held := range s.registry.sessions() {
 		held.conn.Close(wire.EndMoving, "the hub is stopping")
 	}
 	gone := make(chan struct{})
 	go func() {
-		s.running.Wait()
+		s.door.inside.Wait()
 		close(gone)
 	}()
 	select {
@@ -154,19 +145,4 @@ func (s *Server) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("wait for sessions to end: %w", ctx.Err())
 	}
-}
-
-// enter counts a goroutine that Close has to wait for. It fails when the server
-// is closed or refuses sessions, and says why.
-func (s *Server) enter() (why string, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return "it is stopping", false
-	case s.closedTo != "":
-		return s.closedTo, false
-	}
-	s.running.Add(1)
-	return "", true
 }

@@ -44,7 +44,7 @@ func (s *Server) newSession(ws *websocket.Conn) *session {
 
 // run is the reading goroutine of a registered session.
 func (s *session) run() {
-	defer s.server.running.Done()
+	defer s.server.door.leave()
 	s.server.registry.tell(Event{ClusterID: s.info.ClusterID, Kind: Opened, Info: s.snapshot()})
 	s.startBeating()
 	s.finish(s.read())
@@ -56,8 +56,7 @@ func (s *session) run() {
 func (s *session) read() *socket.Ended {
 	for {
 		e, err := s.conn.Read()
-		var ended *socket.Ended
-		if errors.As(err, &ended) {
+		if ended, ok := errors.AsType[*socket.Ended](err); ok {
 			return ended
 		}
 		if err := s.handle(&e); err != nil {

@@ -165,7 +165,7 @@ func TestFlooding(t *testing.T) {
 			bubble(t, session.Options{}, func(f *fixture) {
 				other := f.connect("cluster-2")
 				o := f.connect(cluster)
-				for range session.DefaultLimits.Messages.Burst + 2 {
+				for range session.DefaultLimits().Messages.Burst + 2 {
 					if o.Send(kind, struct{}{}) != nil {
 						break
 					}

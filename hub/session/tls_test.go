@@ -52,7 +52,7 @@ func overTLS(tb testing.TB, o session.Options) (*session.Server, *httptest.Serve
 // dial opens a session over TLS and returns the connection after the welcome.
 func dial(ctx context.Context, address, token string) (*socket.Conn, error) {
 	dialer := websocket.Dialer{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // httptest's certificate, to 127.0.0.1
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		Subprotocols:    []string{wire.Subprotocol}, ReadBufferSize: 512, WriteBufferPool: &buffers,
 	}
 	ws, response, err := dialer.DialContext(ctx, "wss://"+address+wire.Path, http.Header{"Authorization": {"Bearer " + token}})
@@ -76,24 +76,25 @@ var buffers sync.Pool // of the clients
 func TestOverTLS(t *testing.T) {
 	g := NewWithT(t)
 	server, hub, authority := overTLS(t, session.Options{})
+	told := make(chan session.Event, 3)
+	server.Registry().Subscribe(func(e session.Event) { told <- e })
 	c, err := dial(t.Context(), hub.Listener.Addr().String(), authority.Issue(identity(cluster)))
 	g.Expect(err).NotTo(HaveOccurred())
-	changed := make(chan session.Event, 1)
-	server.Registry().Subscribe(func(e session.Event) { changed <- e })
 	g.Expect(c.Send(wire.TypeHeartbeat, wire.Heartbeat{Facts: &wire.Facts{Nodes: new(int32(3))}})).To(Succeed())
-	g.Expect(*(<-changed).Info.Facts.Nodes).To(BeEquivalentTo(3))
+	g.Expect((<-told).Kind).To(Equal(session.Opened))
+	g.Expect((<-told).Info.Facts.Nodes).To(HaveValue(BeEquivalentTo(3)))
 	info, _ := server.Registry().Lookup(cluster)
 	g.Expect(server.Registry().Close(cluster, info.SessionID, wire.EndRevoked, "")).To(BeTrue())
 	_, err = c.Read()
 	g.Expect(err).To(MatchError(ContainSubstring("revoked")))
 	c.Wait()
-	g.Expect((<-changed).Kind).To(Equal(session.Closed))
+	g.Expect((<-told).Kind).To(Equal(session.Closed))
 }
 
 func TestAFloodOfHeaders(t *testing.T) {
 	g := NewWithT(t)
 	server, hub, authority := overTLS(t, session.Options{})
-	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", hub.Listener.Addr().String()) //nolint:gosec // as above
+	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", hub.Listener.Addr().String())
 	g.Expect(err).NotTo(HaveOccurred())
 	defer conn.Close()
 	go func() { // until the hub hangs up

@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,11 +34,7 @@ func (h *hub) lead(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = manager.Start(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
+		if err := manager.Start(ctx); err != nil {
 			h.log.Info("Leadership lost, standing again", "reason", err.Error())
 		}
 	}
@@ -63,7 +58,7 @@ func (h *hub) newLeaderManager() (ctrl.Manager, error) {
 		Metrics:                metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress: "0",
 		// The next leader's controllers bear the same names.
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make leader's manager: %w", err)

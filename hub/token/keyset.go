@@ -158,8 +158,8 @@ func (k *Keyset) Equal(other *Keyset) bool {
 	}
 	for kid, a := range k.keys {
 		b, ok := other.keys[kid]
-		public, comparable := a.public.(interface{ Equal(crypto.PublicKey) bool })
-		if !ok || !comparable || !public.Equal(b.public) || (a.private == nil) != (b.private == nil) {
+		public, known := a.public.(interface{ Equal(crypto.PublicKey) bool })
+		if !ok || !known || !public.Equal(b.public) || (a.private == nil) != (b.private == nil) {
 			return false
 		}
 	}

@@ -34,58 +34,58 @@ const (
 
 var noon = time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 
-func encode(t testing.TB, kind string, der []byte, err error) []byte {
-	t.Helper()
+func encode(tb testing.TB, kind string, der []byte, err error) []byte {
+	tb.Helper()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-func privatePEM(t testing.TB, key crypto.PrivateKey) []byte {
-	t.Helper()
+func privatePEM(tb testing.TB, key crypto.PrivateKey) []byte {
+	tb.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(key)
-	return encode(t, "PRIVATE KEY", der, err)
+	return encode(tb, "PRIVATE KEY", der, err)
 }
 
-func publicPEM(t testing.TB, key crypto.PublicKey) []byte {
-	t.Helper()
+func publicPEM(tb testing.TB, key crypto.PublicKey) []byte {
+	tb.Helper()
 	der, err := x509.MarshalPKIXPublicKey(key)
-	return encode(t, "PUBLIC KEY", der, err)
+	return encode(tb, "PUBLIC KEY", der, err)
 }
 
-func newEd25519(t testing.TB) ed25519.PrivateKey {
-	t.Helper()
+func newEd25519(tb testing.TB) ed25519.PrivateKey {
+	tb.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return key
 }
 
-func newECDSA(t testing.TB, curve elliptic.Curve) *ecdsa.PrivateKey {
-	t.Helper()
+func newECDSA(tb testing.TB, curve elliptic.Curve) *ecdsa.PrivateKey {
+	tb.Helper()
 	key, err := ecdsa.GenerateKey(curve, rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return key
 }
 
-func newKeyset(t testing.TB, pems map[string][]byte) *token.Keyset {
-	t.Helper()
+func newKeyset(tb testing.TB, pems map[string][]byte) *token.Keyset {
+	tb.Helper()
 	k, err := token.Parse(issuer, pems)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return k
 }
 
-func mint(t testing.TB, k *token.Keyset, lifetime time.Duration) (string, token.Claims) {
-	t.Helper()
+func mint(tb testing.TB, k *token.Keyset, lifetime time.Duration) (string, token.Claims) {
+	tb.Helper()
 	minted, claims, err := k.Mint(cluster, 4, lifetime, noon)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return minted.Reveal(), claims
 }
@@ -107,7 +107,7 @@ func TestToken_isNeverPrinted(t *testing.T) {
 	slog.New(slog.NewTextHandler(&logged, nil)).Info("Minted", "token", minted, "held", holder{minted})
 
 	for name, printed := range map[string]string{
-		"s": fmt.Sprintf("%s", minted), "v": fmt.Sprintf("%v", minted), "+v": fmt.Sprintf("%+v", minted), //nolint:gocritic // the verbs are what is tested
+		"s": fmt.Sprintf("%s", minted), "v": fmt.Sprintf("%v", minted), "+v": fmt.Sprintf("%+v", minted),
 		"#v": fmt.Sprintf("%#v", minted), "q": fmt.Sprintf("%q", minted), "x": fmt.Sprintf("%x", minted), "d": fmt.Sprintf("%d", minted),
 		"pointer": fmt.Sprintf("%v %+v %#v", &minted, &minted, &minted), "String": minted.String(), "GoString": minted.GoString(),
 		"json": string(marshalled), "text": string(text), "slog": logged.String(), "logr": fmt.Sprint(minted.MarshalLog()),

@@ -34,7 +34,7 @@ func Endpoint(hubURL string, insecurePlainHTTP bool) (*url.URL, error) {
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
 		return nil, fmt.Errorf("hub URL must not have anything behind its path, no \"?\" and no \"#\": %s", expected)
 	}
-	scheme := ""
+	var scheme string
 	switch strings.ToLower(u.Scheme) {
 	case "https", "wss":
 		scheme = "wss"

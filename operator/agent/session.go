@@ -68,6 +68,7 @@ func (a *Agent) greet(ctx context.Context, conn *socket.Conn) (*wire.Welcome, wi
 				err = &r
 			}
 			conn.Close(wire.EndRefused, "")
+		default: // what a newer hub may say before
 		}
 	}
 	conn.Wait()
@@ -84,8 +85,7 @@ func (a *Agent) open(ctx context.Context, t target, identity Identity) (*session
 	conn := socket.New(ws, socket.Options{})
 	welcome, facts, err := a.greet(ctx, conn)
 	if err != nil {
-		var refusal *wire.Refusal
-		if errors.As(err, &refusal) {
+		if refusal, ok := errors.AsType[*wire.Refusal](err); ok {
 			refusal.Message = redact(refusal.Message, t.token)
 			return nil, refusal
 		}

@@ -14,6 +14,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"io"
 	"math/big"
 	"net"
@@ -38,7 +39,7 @@ import (
 func authority(t *testing.T) (bundle string, serving *tls.Certificate) {
 	t.Helper()
 	g := NewWithT(t)
-	make := func(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey) {
+	issue := func(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey) {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		g.Expect(err).NotTo(HaveOccurred())
 		if signer == nil {
@@ -53,12 +54,12 @@ func authority(t *testing.T) (bundle string, serving *tls.Certificate) {
 	ca := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "test CA"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	caDER, caKey := make(ca, ca, nil)
+	caDER, caKey := issue(ca, ca, nil)
 	leaf := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "hub"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
-	leafDER, leafKey := make(leaf, ca, caKey)
+	leafDER, leafKey := issue(leaf, ca, caKey)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER})),
 		&tls.Certificate{Certificate: [][]byte{leafDER}, PrivateKey: leafKey}
 }
@@ -274,7 +275,7 @@ func TestNoProxy(t *testing.T) {
 	from := given(t, hub)
 	from.HubURL = "https://hub.example.com"
 	dialing := throughProxy(p.url, "shop:hunter2@", "example.com")
-	dialing.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+	dialing.DialContext = func(_ context.Context, _, address string) (net.Conn, error) {
 		g.Expect(address).To(Equal("hub.example.com:443"), "it dials the hub, not the proxy")
 		return nil, &net.DNSError{Err: "no such host", Name: "hub.example.com", IsNotFound: true}
 	}
@@ -299,8 +300,7 @@ func TestProxiesThatDoNotWorkAreExplained(t *testing.T) {
 			return url.Parse("socks5://shop:hunter3@127.0.0.1:1080")
 		}}, agent.FailedConfiguration, "socks5://"},
 		"no URL": {agent.Dialing{Proxy: func(*url.URL) (*url.URL, error) {
-			_, err := url.Parse("http://shop:hunter3@%zz")
-			return nil, err
+			return nil, errors.New(`invalid proxy address "http://shop:hunter3@%zz"`)
 		}}, agent.FailedConfiguration, "HTTPS_PROXY"},
 	}
 	for name, tc := range cases {

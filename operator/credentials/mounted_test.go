@@ -33,16 +33,16 @@ type mount struct {
 	version   int
 }
 
-func newMount(t testing.TB, keys map[string]string) *mount {
-	t.Helper()
-	m := &mount{directory: t.TempDir()}
-	m.swap(t, keys)
+func newMount(tb testing.TB, keys map[string]string) *mount {
+	tb.Helper()
+	m := &mount{directory: tb.TempDir()}
+	m.swap(tb, keys)
 	return m
 }
 
-func (m *mount) swap(t testing.TB, keys map[string]string) {
-	t.Helper()
-	g := NewWithT(t)
+func (m *mount) swap(tb testing.TB, keys map[string]string) {
+	tb.Helper()
+	g := NewWithT(tb)
 	m.version++
 	data := "..v" + strconv.Itoa(m.version)
 	g.Expect(os.Mkdir(filepath.Join(m.directory, data), 0o755)).To(Succeed())
@@ -54,10 +54,10 @@ func (m *mount) swap(t testing.TB, keys map[string]string) {
 	g.Expect(os.Rename(filepath.Join(m.directory, "..data_tmp"), filepath.Join(m.directory, "..data"))).To(Succeed())
 }
 
-func connection(t testing.TB, claims agenttest.Claims) map[string]string {
-	t.Helper()
+func connection(tb testing.TB, claims agenttest.Claims) map[string]string {
+	tb.Helper()
 	return map[string]string{
-		"token": agenttest.Token(t, claims) + "\n", "cluster-id": agenttest.ClusterID, "hub-url": "https://hub.test",
+		"token": agenttest.Token(tb, claims) + "\n", "cluster-id": agenttest.ClusterID, "hub-url": "https://hub.test",
 	}
 }
 

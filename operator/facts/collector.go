@@ -85,7 +85,7 @@ func (c *Collector) Collect(ctx context.Context) wire.Facts {
 			complaints = append(complaints, err.Error())
 		}
 	}
-	complain(c.addNodes(&f))
+	complain(c.addNodes(ctx, &f))
 	complain(c.addUsage(ctx, &f))
 	f.Error = strings.Join(complaints, "; ")
 	return f

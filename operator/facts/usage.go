@@ -36,8 +36,8 @@ func (a *amount) rounded() amount {
 func round(n, step int64) int64 { return (n + step/2) / step * step }
 
 // addNodes adds what the nodes have. Its error is a complaint for people.
-func (c *Collector) addNodes(f *wire.Facts) error {
-	complete, err := c.nodes.complete()
+func (c *Collector) addNodes(ctx context.Context, f *wire.Facts) error {
+	complete, err := c.nodes.complete(ctx)
 	if err != nil {
 		return mayNot("list and watch nodes", err)
 	}
@@ -72,7 +72,7 @@ func (c *Collector) addUsage(ctx context.Context, f *wire.Facts) error {
 		c.log.Info("The cluster does not measure its use, so use is what running pods request", "reason", err.Error())
 		close(c.needPods)
 	})
-	used, complete, err := c.requested()
+	used, complete, err := c.requested(ctx)
 	if err != nil {
 		return errors.Join(complaint, mayNot("list and watch pods", err))
 	}
@@ -108,8 +108,8 @@ func (c *Collector) measured(ctx context.Context) (amount, error) {
 }
 
 // requested sums what running pods request.
-func (c *Collector) requested() (used amount, complete bool, err error) {
-	if complete, err = c.pods.complete(); err != nil || !complete {
+func (c *Collector) requested(ctx context.Context) (used amount, complete bool, err error) {
+	if complete, err = c.pods.complete(ctx); err != nil || !complete {
 		return amount{}, false, err
 	}
 	for _, object := range c.pods.informer.GetStore().List() {

@@ -7,11 +7,13 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -47,9 +49,21 @@ func watch(informer cache.SharedIndexInformer, reduce cache.TransformFunc) (*wat
 	return w, nil
 }
 
+// syncTimeout is how long a collection waits for a watch that has just begun, so
+// that the operator's hello has figures already.
+const syncTimeout = 2 * time.Second
+
 // complete reports whether the store holds everything, and the error if that may
 // not even be read.
-func (w *watched) complete() (bool, error) {
+func (w *watched) complete(ctx context.Context) (bool, error) {
+	_ = wait.PollUntilContextTimeout(ctx, syncTimeout/40, syncTimeout, true, func(context.Context) (bool, error) {
+		synced, err := w.state()
+		return synced || err != nil, nil
+	}) // if it takes longer, the next collection has it
+	return w.state()
+}
+
+func (w *watched) state() (synced bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.forbidden != nil && w.informer.LastSyncResourceVersion() == w.version {

@@ -29,8 +29,8 @@ type Options struct {
 
 // HubOptions say how the operator reaches the hub.
 type HubOptions struct {
-	// CredentialsDirectory holds the cluster's connection Secret, a file a key.
-	CredentialsDirectory string
+	// ConnectionDirectory holds the cluster's connection Secret, a file a key.
+	ConnectionDirectory string
 	// InsecurePlainHTTP allows a hub URL without TLS.
 	InsecurePlainHTTP bool
 	// Watchdog is how long no hub may answer before the operator counts as stuck.
@@ -72,7 +72,7 @@ func NewOptions() *Options {
 		namespace = strings.TrimSpace(string(data))
 	}
 	return &Options{
-		Hub: HubOptions{CredentialsDirectory: "/etc/kubenest/connection", Watchdog: agent.DefaultWatchdog},
+		Hub: HubOptions{ConnectionDirectory: "/etc/kubenest/connection", Watchdog: agent.DefaultWatchdog},
 		Cluster: ClusterOptions{
 			Namespace: namespace,
 			PodName:   hostname,
@@ -111,7 +111,7 @@ func (o *Options) FlagGroups() []FlagGroup {
 }
 
 func (o *HubOptions) bind(f *pflag.FlagSet) {
-	f.StringVar(&o.CredentialsDirectory, "credentials-dir", o.CredentialsDirectory,
+	f.StringVar(&o.ConnectionDirectory, "credentials-dir", o.ConnectionDirectory,
 		"directory with the cluster's connection Secret: token, cluster-id, hub-url and, for a private authority, ca.crt")
 	f.BoolVar(&o.InsecurePlainHTTP, "insecure-plain-http", o.InsecurePlainHTTP,
 		"allow a hub URL that begins with http://, over which the token can be read: only for tests")
@@ -138,7 +138,7 @@ func (o *Options) Validate() error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
-	if o.Hub.CredentialsDirectory == "" {
+	if o.Hub.ConnectionDirectory == "" {
 		add("--credentials-dir must be the directory in which the connection Secret is mounted")
 	}
 	if o.Hub.Watchdog < agent.ReadyGrace {

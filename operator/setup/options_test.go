@@ -20,7 +20,7 @@ func TestOptionsAreValidated(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"no directory":       {func(o *Options) { o.Hub.CredentialsDirectory = "" }, "--credentials-dir"},
+		"no directory":       {func(o *Options) { o.Hub.ConnectionDirectory = "" }, "--credentials-dir"},
 		"a hasty watchdog":   {func(o *Options) { o.Hub.Watchdog = time.Second }, "--watchdog 1s must be at least 1m0s"},
 		"no namespace":       {func(o *Options) { o.Cluster.Namespace = "" }, "--namespace"},
 		"a bad namespace":    {func(o *Options) { o.Cluster.Namespace = "A_b" }, `--namespace "A_b"`},

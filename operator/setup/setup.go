@@ -97,7 +97,7 @@ func newOperator(o *Options, log logr.Logger) (*operator, error) {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return &operator{
 		o: o, log: log, client: client, leases: leases, collector: collector,
-		credentials: credentials.NewMounted(o.Hub.CredentialsDirectory, client.CoreV1(), o.Cluster.Namespace, log.WithName("credentials")),
+		credentials: credentials.NewMounted(o.Hub.ConnectionDirectory, client.CoreV1(), o.Cluster.Namespace, log.WithName("credentials")),
 		registry:    registry, metrics: agent.NewMetrics(registry), active: &active{started: time.Now()},
 	}, nil
 }
@@ -139,7 +139,7 @@ func asProtobuf(config *rest.Config) *rest.Config {
 func (op *operator) elect(ctx context.Context) error {
 	uid, err := facts.ClusterUID(ctx, op.client.CoreV1(), op.log)
 	if err != nil {
-		return nil // ctx ended
+		return nil //nolint:nilerr // it fails only when ctx has ended, and stopping is no failure
 	}
 	record, err := recorder(ctx, op.client, &op.o.Cluster)
 	if err != nil {

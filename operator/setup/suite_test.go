@@ -66,7 +66,7 @@ func start(config *rest.Config, directory, pod string) *process {
 		})
 	})
 	p.options.Cluster.Config, p.options.Cluster.Namespace, p.options.Cluster.PodName = config, namespace, pod
-	p.options.Hub.CredentialsDirectory = directory
+	p.options.Hub.ConnectionDirectory = directory
 	p.options.Probes.HealthAddress, p.options.Probes.MetricsAddress = freeAddress(), freeAddress()
 	log := funcr.New(func(_, args string) {
 		p.mu.Lock()
@@ -130,7 +130,8 @@ func message[T any](s *agenttest.Session, of wire.Type) func() (T, error) {
 			select {
 			case e := <-s.Messages:
 				if e.Type == of {
-					return m, e.Read(&m)
+					err = e.Read(&m)
+					return m, err
 				}
 			default:
 				return m, fmt.Errorf("no %s yet", of)
@@ -266,7 +267,7 @@ var _ = Describe("an operator", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(listener.Close)
 		o := setup.NewOptions()
-		o.Cluster.Config, o.Hub.CredentialsDirectory = config, directory
+		o.Cluster.Config, o.Hub.ConnectionDirectory = config, directory
 		o.Probes.HealthAddress, o.Probes.MetricsAddress = listener.Addr().String(), "0"
 		Expect(setup.Run(ctx, o)).To(MatchError(ContainSubstring(listener.Addr().String())))
 	})

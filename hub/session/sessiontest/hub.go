@@ -72,7 +72,7 @@ func (h *Hub) Open(ctx context.Context, token string, change ...func(http.Header
 // Do sends any request to the hub.
 func (h *Hub) Do(r *http.Request) (*http.Response, error) {
 	client := &http.Client{Transport: &http.Transport{DialContext: h.listener.dial, DisableKeepAlives: true}}
-	return client.Do(r)
+	return client.Do(r) //nolint:gosec // to a pipe in memory, whatever the URL
 }
 
 // Operator is a welcomed session's other end. It reads, so that pings are answered.
@@ -98,7 +98,7 @@ var ErrNotWelcomed = errors.New("not welcomed")
 // Connect opens a session. Its error is a *wire.Refusal if it was refused, and else
 // holds a *socket.Ended.
 func (h *Hub) Connect(ctx context.Context, token string, hello wire.Hello) (*Operator, error) {
-	ws, _, refusal := h.Open(ctx, token)
+	ws, _, refusal := h.Open(ctx, token) //nolint:bodyclose // gorilla has read it
 	switch {
 	case refusal != nil:
 		return nil, refusal
@@ -152,7 +152,7 @@ func (o *Operator) read() {
 // End waits for the end of the session, and says how it ended. Messages that came
 // before are thrown away.
 func (o *Operator) End() *socket.Ended {
-	for range o.Received { //nolint:revive // nothing to do with them
+	for range o.Received {
 	}
 	var ended *socket.Ended
 	errors.As(o.ended, &ended)

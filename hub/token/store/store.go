@@ -37,7 +37,7 @@ import (
 
 const (
 	// DefaultSecret is the usual name of the Secret, in the hub's namespace.
-	DefaultSecret = "kubenest-hub-signing-keys"
+	DefaultSecret = "kubenest-hub-signing-keys" //nolint:gosec // a name
 
 	issuerKey = "issuer"
 	keySuffix = ".pem"

@@ -6,6 +6,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -222,9 +223,7 @@ var _ = Describe("Store", func() {
 			By("taking the next change that can be used")
 			edit(ctx, func(data map[string][]byte) {
 				clear(data)
-				for entry, block := range good {
-					data[entry] = block
-				}
+				maps.Copy(data, good)
 			})
 			kid := addKey(ctx)
 			Eventually(func() string { return s.Keyset().SigningKeyID() }).Should(Equal(kid))

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -162,9 +163,7 @@ func (h *Hub) serve(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(a)
 		return
 	case HTTP:
-		for key, values := range a.Header {
-			w.Header()[key] = values
-		}
+		maps.Copy(w.Header(), a.Header)
 		w.WriteHeader(a.Status)
 		_, _ = io.WriteString(w, a.Body)
 		return
