@@ -110,7 +110,9 @@ var _ = Describe("ApplyCRDs", Serial, Ordered, func() {
 		Expect(stored(ctx).Spec.Names.ShortNames).To(HaveExactElements("newer"))
 
 		By("replacing an older one")
-		edit(ctx, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Annotations[kubenestv1.SchemaVersionAnnotation] = "1" })
+		edit(ctx, func(crd *apiextensionsv1.CustomResourceDefinition) {
+			crd.Annotations[kubenestv1.SchemaVersionAnnotation] = "1"
+		})
 		Expect(config.ApplyCRDs(ctx, racing(func() {
 			edit(ctx, newer)
 		}))).To(Succeed())

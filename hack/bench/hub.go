@@ -79,14 +79,11 @@ func (b *bench) measureHub(ctx context.Context) error {
 }
 
 func (b *bench) register(ctx context.Context, h *hub) ([]fleet.Member, error) {
-	c, err := h.Client()
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	if h.config, err = h.Management().RESTConfig(); err != nil {
 		return nil, err
 	}
-	h.records = &fleet.Records{Client: c, Namespace: environment.Organization, Prefix: "bench", Clusters: b.clusters}
+	h.records = &fleet.Records{Client: h.Client(), Namespace: environment.Organization, Prefix: "bench", Clusters: b.clusters}
 	began := time.Now()
 	if err := h.records.Register(ctx); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -135,7 +136,8 @@ func watch(c *environment.Workload) *history {
 			var list kubenestv1.ManagedClusterList
 			w, err := api.Watch(ctx, &list, client.InNamespace(environment.Organization), client.MatchingFields{"metadata.name": c.Name()})
 			if err != nil {
-				continue // the client waits between its attempts
+				time.Sleep(200 * time.Millisecond) // the API server is away
+				continue
 			}
 			for event := range w.ResultChan() {
 				if r, ok := event.Object.(*kubenestv1.ManagedCluster); ok {

@@ -27,8 +27,6 @@ const (
 	// no reason to write either.
 	idleMoving = 0.2
 	idleFor    = 2 * time.Minute
-	// ramp spreads the connecting, which is not what this is about.
-	ramp = 20 * time.Second
 	// quietFor is how long nothing may have been written before the fleet counts as
 	// idle.
 	quietFor = 10 * time.Second
@@ -47,8 +45,7 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	defer cancel()
 	e := start(ctx, t)
 	log := audit(ctx, t, e)
-	c, err := e.Client()
-	g.Expect(err).NotTo(HaveOccurred())
+	c := e.Client()
 	config, err := e.Management().RESTConfig()
 	g.Expect(err).NotTo(HaveOccurred())
 
@@ -57,9 +54,12 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	g.Expect(records.Register(ctx)).To(Succeed())
 	all, err := records.Members(ctx, nil)
 	g.Expect(err).NotTo(HaveOccurred())
-	t.Logf("%d clusters registered in %v", len(all), time.Since(began))
+	registering := time.Since(began)
+	t.Logf("%d clusters registered in %v", len(all), registering)
 	began = time.Now()
-	f := run(t, fleet.Options{Members: all, Moving: idleMoving, Ramp: ramp})
+	// Connecting takes fewer writes than registering, so that at this pace it keeps up
+	// on any machine; how it goes in a rush is not what this is about.
+	f := run(t, fleet.Options{Members: all, Moving: idleMoving, Ramp: registering})
 	_, err = f.Await(ctx, began)
 	g.Expect(err).NotTo(HaveOccurred())
 	stats, err := f.Stats()
