@@ -58,7 +58,9 @@ func TestFolderOfAnotherVersionIsRefusedWithWhatToDo(t *testing.T) {
 	g.Expect(open("v1.37.3")).To(Succeed())
 	g.Expect(open("v1.36.9")).To(MatchError(And(ContainSubstring("another version"), ContainSubstring("make clean"))))
 	g.Expect(os.WriteFile(filepath.Join(dir, stateFile), []byte("{"), 0o600)).To(Succeed())
-	g.Expect(open("v1.37.2")).To(MatchError(And(ContainSubstring("damaged"), MatchError(ErrReset))))
+	err := open("v1.37.2")
+	g.Expect(err).To(MatchError(ContainSubstring("damaged")))
+	g.Expect(err).To(MatchError(ErrReset))
 }
 
 func TestForeignFolderIsLeftAlone(t *testing.T) {

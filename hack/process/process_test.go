@@ -60,8 +60,16 @@ func start(t *testing.T, script string) (*process.Group, *process.Process) {
 	return group, p
 }
 
+// gone is a check that a process has ended. An orphan whose new parent does not
+// look after it stays in the table, without a command line.
 func gone(pid int) func() bool {
-	return func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+	return func() bool {
+		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			return true
+		}
+		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return err == nil && len(command) == 0
+	}
 }
 
 func TestKilledProcessIsStartedAgain(t *testing.T) {
