@@ -133,7 +133,9 @@ func (r *SessionReconciler) Reconcile(ctx context.Context, clusterID string) (ct
 		if held {
 			r.Sessions.Close(clusterID, info.SessionID, wire.EndUnknownCluster, "the cluster's record was deleted")
 		}
-		r.forgetEnd(clusterID, nil)
+		if end, known := r.Sessions.LastEnd(clusterID); known {
+			r.Sessions.Forget(clusterID, end.SessionID)
+		}
 		return ctrl.Result{}, nil
 	case held:
 		result, err = r.held(ctx, record, &info)
@@ -153,14 +155,16 @@ func (r *SessionReconciler) Reconcile(ctx context.Context, clusterID string) (ct
 
 // forgetEnd drops what is remembered of a session's end once the record speaks of
 // a later session, or, after a restore, of none that this replica knows. Until
-// then the end keeps an older session's late opening out.
+// then the end keeps an older session's late opening out. A record that speaks of
+// an earlier one is at first taken for a cache that lags behind the claim.
 func (r *SessionReconciler) forgetEnd(clusterID string, recorded *kubenestv1.SessionStatus) {
 	end, known := r.Sessions.LastEnd(clusterID)
 	if !known {
 		return
 	}
+	later := recorded != nil && recorded.Epoch > end.Epoch
 	settled := r.Authority.Clock.Since(end.At) > settleTime
-	if recorded == nil || recorded.Epoch > end.Epoch || (settled && recorded.ID != end.SessionID) {
+	if later || (settled && (recorded == nil || recorded.ID != end.SessionID)) {
 		r.Sessions.Forget(clusterID, end.SessionID)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -74,7 +73,9 @@ func run(args []string) error {
 		flags.Usage()
 		return errors.New("say 'run' or 'ps'")
 	case flags.Arg(0) == "ps":
-		return list(s.dir)
+		table, err := environment.Listing(s.dir)
+		fmt.Print(table)
+		return err
 	case flags.Arg(0) == "run":
 		return s.run()
 	default:
@@ -154,18 +155,4 @@ func interruptible() (ctx, hurried context.Context, release func()) {
 		}
 	}()
 	return ctx, hurried, hurry
-}
-
-// list prints the file that a running environment keeps.
-func list(dir string) error {
-	file, err := os.Open(filepath.Join(dir, "pids"))
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("no environment runs in %s: start one with 'make run'", dir)
-	}
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	_, err = io.Copy(os.Stdout, file)
-	return err
 }

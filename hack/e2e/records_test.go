@@ -5,6 +5,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -63,6 +64,15 @@ func connected(c *environment.Workload, otherThan ...string) func(context.Contex
 		}
 		return nil
 	}
+}
+
+// allConnected is connected for all clusters.
+func allConnected(ctx context.Context) error {
+	var errs []error
+	for _, c := range env.Clusters() {
+		errs = append(errs, connected(c)(ctx))
+	}
+	return errors.Join(errs...)
 }
 
 // disconnected is a check that a cluster is not connected, for one of reasons.

@@ -56,7 +56,7 @@ func Start(ctx context.Context, o Options) (*Environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Environment{options: o, folder: folder, progress: newProgress(o.Out), listing: listing{path: folder.path("pids")}}
+	e := &Environment{options: o, folder: folder, progress: newProgress(o.Out), listing: listing{path: folder.path(listingFile)}}
 	e.group = process.NewGroup(e.changed)
 	if err := e.start(ctx); err != nil {
 		e.Stop(context.WithoutCancel(ctx))

@@ -21,8 +21,9 @@ import (
 const stateFormat = 1
 
 const (
-	lockFile  = "lock"
-	stateFile = "state.json"
+	lockFile    = "lock"
+	stateFile   = "state.json"
+	listingFile = "pids"
 )
 
 // ErrReset is wrapped by errors that a fresh start mends.
@@ -82,6 +83,24 @@ func acquire(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("write lock of the state folder: %w", err)
 	}
 	return lock, nil
+}
+
+// Listing is the table of the processes of the environment that runs in a
+// folder.
+func Listing(dir string) (string, error) {
+	none := fmt.Errorf("no environment runs in %s: start one with 'make run'", dir)
+	if _, err := os.Stat(filepath.Join(dir, lockFile)); err != nil {
+		return "", none
+	}
+	if lock, err := acquire(dir); err == nil {
+		_ = lock.Close()
+		return "", none // one that was killed left its table
+	}
+	data, err := os.ReadFile(filepath.Join(dir, listingFile))
+	if err != nil {
+		return "", fmt.Errorf("read processes: %w", err)
+	}
+	return string(data), nil
 }
 
 func write(file *os.File, text string) error {

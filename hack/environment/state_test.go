@@ -31,7 +31,11 @@ func TestFolderIsLockedWhileInUse(t *testing.T) {
 	_, err = openFolder(t.Context(), o)
 	g.Expect(err).To(MatchError(MatchRegexp(`runs in .* already, as process \d+: stop it`)))
 	g.Expect(Reset(o.Dir)).To(MatchError(ContainSubstring("already")))
+	g.Expect(os.WriteFile(f.path(listingFile), []byte("PID"), 0o600)).To(Succeed())
+	g.Expect(Listing(o.Dir)).To(Equal("PID"))
 	f.close()
+	_, err = Listing(o.Dir)
+	g.Expect(err).To(MatchError(ContainSubstring("no environment runs")))
 
 	f, err = openFolder(t.Context(), o)
 	g.Expect(err).NotTo(HaveOccurred())

@@ -197,14 +197,23 @@ func (c *clients) pace(ctx context.Context, perSecond float64) (sent int, err er
 // have read them, which the pong to its ping tells.
 const batch = 32
 
-// saturate beats on all sessions as fast as the server reads, until ctx ends. It
-// returns how many heartbeats the server has read.
+const (
+	// saturating is how many sessions of a process beat at once when a server is
+	// saturated: enough to keep it busy, and few enough for each to have its turn.
+	saturating = 256
+	// answerTimeout is how long a busy server may take to answer a ping.
+	answerTimeout = 30 * time.Second
+)
+
+// saturate beats on some of the sessions as fast as the server reads, until ctx
+// ends. It returns how many heartbeats the server has read.
 func (c *clients) saturate(ctx context.Context) (read int64, err error) {
 	var (
 		group errgroup.Group
 		total atomic.Int64
 	)
-	for _, one := range c.all() {
+	conns := c.all()
+	for _, one := range conns[:min(saturating, len(conns))] {
 		group.Go(func() error {
 			for ctx.Err() == nil {
 				if err := c.burst(one); err != nil {
@@ -232,9 +241,13 @@ func (c *clients) burst(o *client) error {
 	if err := o.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(wire.WriteTimeout)); err != nil {
 		return fmt.Errorf("send ping: %w", err)
 	}
+	late := time.NewTimer(answerTimeout)
+	defer late.Stop()
 	select {
 	case <-o.pongs:
 		return nil
+	case <-late.C:
+		return fmt.Errorf("no answer to a ping within %v", answerTimeout)
 	case <-o.gone:
 		return errors.New("a session ended while it was being measured")
 	}

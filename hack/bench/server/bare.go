@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gorilla/websocket"
 
@@ -50,6 +51,10 @@ func (b *bare) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (b *bare) hold(ws *websocket.Conn) {
 	defer ws.Close()
+	// gorilla's own handler gives a pong one second, and a busy machine does not.
+	ws.SetPingHandler(func(data string) error {
+		return ws.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(wire.WriteTimeout))
+	})
 	if b.greet(ws) != nil {
 		return
 	}
