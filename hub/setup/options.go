@@ -38,8 +38,11 @@ type ServerOptions struct {
 	CertFile, KeyFile, CAFile string
 	// PlainHTTP serves without TLS, for a proxy that terminates it.
 	PlainHTTP bool
-	// TrustedProxies may name a client's address in X-Forwarded-For.
+	// TrustedProxies (CIDR) may name a client's address, in X-Forwarded-For and with
+	// the PROXY protocol.
 	TrustedProxies []string
+	// ProxyProtocol expects the PROXY protocol, version 1 or 2, of TrustedProxies.
+	ProxyProtocol bool
 }
 
 // SessionOptions steer the sessions with operators.
@@ -127,7 +130,8 @@ func (o *ServerOptions) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.KeyFile, "tls-key-file", o.KeyFile, "file with the serving certificate's key")
 	f.StringVar(&o.CAFile, "tls-ca-file", o.CAFile, "file with the CA bundle that operators shall check the certificate against; leave it out for a public authority")
 	f.BoolVar(&o.PlainHTTP, "insecure-plain-http", o.PlainHTTP, "serve without TLS: only behind a proxy that terminates it")
-	f.StringSliceVar(&o.TrustedProxies, "trusted-proxies", o.TrustedProxies, "networks (CIDR) of proxies whose X-Forwarded-For is believed")
+	f.StringSliceVar(&o.TrustedProxies, "trusted-proxies", o.TrustedProxies, "networks (CIDR) of proxies and balancers that are believed when they name a client's address")
+	f.BoolVar(&o.ProxyProtocol, "proxy-protocol", o.ProxyProtocol, "expect the PROXY protocol of connections from --trusted-proxies")
 }
 
 func (o *SessionOptions) bind(f *pflag.FlagSet) {
@@ -169,6 +173,9 @@ func (o *Options) Validate() error {
 	}
 	if _, err := o.Server.trustedProxies(); err != nil {
 		errs = append(errs, err)
+	}
+	if o.Server.ProxyProtocol && len(o.Server.TrustedProxies) == 0 {
+		add("--proxy-protocol needs --trusted-proxies: anybody could name any address otherwise")
 	}
 	if err := o.Session.Timing.Validate(); err != nil {
 		add("--heartbeat-interval and --dead-after: %w", err)

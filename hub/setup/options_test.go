@@ -32,6 +32,7 @@ func TestValidate(t *testing.T) {
 		"a CA without a certificate":    {func(o *Options) { o.Server.CAFile = "ca.crt" }, "--tls-ca-file without --tls-cert-file"},
 		"TLS files and no TLS":          {func(o *Options) { o.Server.CertFile, o.Server.KeyFile, o.Server.PlainHTTP = "a", "b", true }, "contradict"},
 		"a proxy that is no network":    {func(o *Options) { o.Server.TrustedProxies = []string{"10.0.0.1"} }, "is not a network such as"},
+		"the PROXY protocol of anybody": {func(o *Options) { o.Server.ProxyProtocol = true }, "--proxy-protocol needs --trusted-proxies"},
 		"a grace below three beats":     {func(o *Options) { o.Session.Timing.DeadAfter = 35 * time.Second }, "three heartbeats (3 × 12s = 36s)"},
 		"a replica name with a slash":   {func(o *Options) { o.Cluster.ReplicaName = "a/b" }, "--replica-name"},
 		"no namespace":                  {func(o *Options) { o.Cluster.Namespace = "" }, "--namespace"},

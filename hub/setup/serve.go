@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -31,12 +30,13 @@ func (h *hub) serve(ctx context.Context) error {
 	if !h.manager.GetCache().WaitForCacheSync(ctx) {
 		return nil
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", h.options.Server.Address)
-	if err != nil {
-		return fmt.Errorf("listen for operators (--listen-address): %w", err)
-	}
+	var config *tls.Config
 	if h.tls != nil {
-		listener = tls.NewListener(listener, h.tls.TLSConfig())
+		config = h.tls.TLSConfig()
+	}
+	listener, err := h.options.Server.listen(ctx, config)
+	if err != nil {
+		return err
 	}
 	mux := http.NewServeMux()
 	mux.Handle(wire.Path, h.sessions)
