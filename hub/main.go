@@ -12,6 +12,7 @@ import (
 	"os"
 
 	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kubenest/kubenest/api/version"
@@ -24,6 +25,7 @@ func main() {
 	if err == nil {
 		log := setup.Logger(options.LogLevel)
 		ctrl.SetLogger(log)
+		klog.SetLogger(log)
 		err = setup.Run(ctrl.SetupSignalHandler(), options, log)
 	}
 	if err != nil && !errors.Is(err, pflag.ErrHelp) {

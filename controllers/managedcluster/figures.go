@@ -37,6 +37,8 @@ func figuresDue(status *kubenestv1.ManagedClusterStatus, facts *wire.Facts, now 
 	age = max(0, now.Sub(resources.ObservedAt.Time))
 	var every time.Duration
 	switch {
+	case resources.Source == "" && facts.Source != "":
+		return true, 0 // usage was not known, as just after the operator's start
 	case facts.Nodes == nil && facts.CPUTotal == nil:
 		return false, 0
 	case totalsMoved(status, facts):

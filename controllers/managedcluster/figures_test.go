@@ -80,6 +80,12 @@ func TestFiguresDue(t *testing.T) {
 		due, _ := figuresDue(&kubenestv1.ManagedClusterStatus{}, facts(func(*wire.Facts) {}), noon)
 		NewWithT(t).Expect(due).To(BeTrue())
 	})
+	t.Run("the first usage is written at once", func(t *testing.T) {
+		status := written(time.Second)
+		status.Resources.Source, status.Resources.CPUUsed, status.Resources.MemUsed = "", nil, nil
+		due, _ := figuresDue(status, facts(func(*wire.Facts) {}), noon)
+		NewWithT(t).Expect(due).To(BeTrue())
+	})
 	t.Run("figures that were written are not due again", func(t *testing.T) {
 		g := NewWithT(t)
 		moved := facts(func(f *wire.Facts) { f.Nodes, f.CPUUsed = ptr.To[int32](5), ptr.To[int64](7_123) })

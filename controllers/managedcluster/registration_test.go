@@ -122,6 +122,17 @@ var _ = Describe("Registration", func() {
 		h.create("shop")
 		Eventually(h.condition("shop", kubenestv1.ConditionRegistered)).Should(Equal("False/TokenIssueFailed"))
 		Expect(h.secret("shop")()).To(Equal(map[string][]byte{"theirs": []byte("untouched")}))
+
+		By("writing nothing while it tries again")
+		at := h.get("shop").ResourceVersion
+		Consistently(func() string { return h.get("shop").ResourceVersion }).Should(Equal(at))
+		Expect(h.get("shop").Status.Token.Generation).To(BeEquivalentTo(1), "the token that was never stored counts once")
+
+		By("issuing the token once the Secret is out of the way")
+		Expect(api.Delete(h.ctx, foreign)).To(Succeed())
+		h.changed()
+		registered("shop")
+		Expect(verify(h.secret("shop")()["token"]).Generation).To(BeEquivalentTo(1))
 	})
 
 	It("issues new tokens when the signing keys no longer verify the old ones", func() {
@@ -188,6 +199,36 @@ var _ = Describe("Registration", func() {
 		registered("shop")
 		Expect(verify(h.secret("shop")()["token"]).Generation).To(BeEquivalentTo(2))
 		Eventually(h.condition("shop", kubenestv1.ConditionConnected)).Should(Equal("False/NeverConnected"))
+	})
+
+	It("has a record that lost its id to an older one say so", func() {
+		h.create("older")
+		registered("older")
+		Eventually(func() time.Time { return time.Now().Truncate(time.Second) }).Should(BeTemporally(">", h.get("older").CreationTimestamp.Time))
+		h.create("younger", func(r *kubenestv1.ManagedCluster) { r.Spec.ClusterID = someID })
+		registered("younger")
+		claims := verify(h.secret("younger")()["token"])
+		Eventually(h.condition("younger", kubenestv1.ConditionConnected)).Should(Equal("False/NeverConnected"))
+		_, err := h.authority.Claim(h.ctx, claimOf(identityOf(claims, false), "s1", helloOf("A")))
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(h.status("younger")).Should(HaveField("Phase", kubenestv1.PhaseConnected))
+
+		h.edit("older", func(r *kubenestv1.ManagedCluster) { r.Spec.ClusterID = someID })
+		Eventually(h.condition("younger", kubenestv1.ConditionRegistered)).Should(Equal("False/ClusterIDTaken"))
+		Eventually(h.condition("younger", kubenestv1.ConditionConnected)).Should(HavePrefix("False/"))
+		Expect(h.get("younger").Status.Phase).To(Equal(kubenestv1.PhaseError))
+	})
+
+	It("revokes in a namespace that is no organization any more, too", func() {
+		h.create("shop")
+		registered("shop")
+		var ns corev1.Namespace
+		Expect(api.Get(h.ctx, client.ObjectKey{Name: h.namespace}, &ns)).To(Succeed())
+		delete(ns.Labels, kubenestv1.OrganizationLabel)
+		Expect(api.Update(h.ctx, &ns)).To(Succeed())
+		Eventually(h.condition("shop", kubenestv1.ConditionRegistered)).Should(Equal("False/NotAnOrganization"))
+		h.edit("shop", func(r *kubenestv1.ManagedCluster) { r.Spec.Token = &kubenestv1.TokenSettings{Floor: 5} })
+		Eventually(h.status("shop")).Should(HaveField("Token", HaveValue(HaveField("Floor", BeEquivalentTo(5)))))
 	})
 
 	It("writes nothing when there is nothing to change", func() {

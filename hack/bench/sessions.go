@@ -28,8 +28,9 @@ type figures struct {
 	// opened is how many sessions the last step opened, took and cpu what that cost.
 	opened    int
 	took, cpu time.Duration
-	// paced and saturated are heartbeats at a fixed rate and as fast as it goes.
-	paced, saturated use
+	// natural are the heartbeats of all sessions at their own pace, paced those at a
+	// fixed rate, saturated those as fast as it goes.
+	natural, paced, saturated use
 }
 
 // step is the memory that so many sessions added, in bytes.
@@ -68,16 +69,18 @@ func (b *bench) measureSessions(ctx context.Context) error {
 	}
 	rate := func(f *figures) float64 { return float64(f.opened) / f.took.Seconds() }
 	each := func(u use) float64 { return float64(u.cpu) / float64(u.heartbeats) }
+	share := func(u use) float64 { return 100 * u.cpu.Seconds() / u.took.Seconds() }
 	b.rows = append(b.rows,
 		compared("sessions accepted a second", rate(&bare), rate(&kubenest), perSecond),
 		compared("… server's CPU for one", float64(bare.cpu)/float64(bare.opened), float64(kubenest.cpu)/float64(kubenest.opened), micros),
 		compared("heartbeats a second, saturated", float64(bare.saturated.heartbeats)/bare.saturated.took.Seconds(),
 			float64(kubenest.saturated.heartbeats)/kubenest.saturated.took.Seconds(), perSecond),
 		compared("… server's CPU for one", each(bare.saturated), each(kubenest.saturated), micros),
-		compared(fmt.Sprintf("server's CPU a heartbeat at %.0f a second", b.paces.perSecond), each(bare.paced), each(kubenest.paced), micros))
+		compared(fmt.Sprintf("server's CPU a heartbeat at %.0f a second", b.paces.perSecond), each(bare.paced), each(kubenest.paced), micros),
+		compared(fmt.Sprintf("CPU of %d sessions at their own pace, of a core", b.sessions), share(bare.natural), share(kubenest.natural), percent))
 	b.note("Memory is the growth of the server process's VmRSS, divided by the sessions; KB are 1024 bytes. The frugal bare server leaves its handler and has 512-byte buffers.")
 	b.note("A session is accepted when TLS 1.3, upgrade, token, hello and welcome are through; the bare server checks no token. The last %d of %d sessions count.", bare.opened, b.sessions)
-	b.note("Heartbeats carry figures that moved. kubenest also pings each session every %v. Clients and server share the cores, so that rates hold for this machine and the ratios for any.", wire.DefaultTiming.Heartbeat)
+	b.note("Heartbeats carry figures that moved. Their own pace is one every %[1]v; kubenest also pings each session every %[1]v. Clients and server share the cores, so that rates hold for this machine and the ratios for any.", wire.DefaultTiming.Heartbeat)
 	return nil
 }
 
@@ -100,7 +103,7 @@ func (b *bench) measureServer(ctx context.Context, kind server.Kind) (f figures,
 		held = sessions
 		b.say("%s server: %d sessions, the last %d in %.1fs; letting them beat for %v", kind, held, f.opened, f.took.Seconds(), b.paces.settle)
 		natural := float64(held) / wire.DefaultTiming.Heartbeat.Seconds()
-		if _, err := p.beat(ctx, natural, b.paces.settle); err != nil {
+		if f.natural, err = p.beat(ctx, natural, b.paces.settle); err != nil {
 			return f, err
 		}
 		m, err := p.memory(ctx)

@@ -35,6 +35,7 @@ func kilobytes(n float64) string  { return fmt.Sprintf("%.1f KB", n/(1<<10)) }
 func perSecond(n float64) string  { return fmt.Sprintf("%.0f", n) }
 func seconds(n float64) string    { return fmt.Sprintf("%.1f s", n) }
 func micros(n float64) string     { return fmt.Sprintf("%.1f µs", n/float64(time.Microsecond)) }
+func percent(n float64) string    { return fmt.Sprintf("%.1f %%", n) }
 func perCluster(n float64) string { return fmt.Sprintf("%.4f", n) }
 
 // write prints rows with aligned columns, as Markdown does.

@@ -39,7 +39,15 @@ func summarize(ctx context.Context, e *environment.Environment) error {
 			"give "+c.Name()+" another node; its figures follow within half a minute")
 		try(fmt.Sprintf("kill -9 %d", c.Operator().PID()), "kill the operator of "+c.Name()+" and watch it come back")
 		try("kubectl describe mc -n "+environment.Organization+" "+c.Name(), "everything that is known about "+c.Name())
-		try(fmt.Sprintf(`kubectl patch mc -n %s %s --type merge -p '{"spec":{"token":{"floor":2}}}'`, environment.Organization, c.Name()),
+		record, err := c.Record(ctx)
+		if err != nil {
+			return err
+		}
+		floor := int64(1)
+		if t := record.Status.Token; t != nil {
+			floor += t.Generation
+		}
+		try(fmt.Sprintf(`kubectl patch mc -n %s %s --type merge -p '{"spec":{"token":{"floor":%d}}}'`, environment.Organization, c.Name(), floor),
 			"revoke the token of "+c.Name()+", which closes its session")
 		try(fmt.Sprintf("kubectl get secret -n %s %s -o jsonpath='{.data.token}' | base64 -d > %s", environment.Organization, c.SecretName(),
 			quote(relative(filepath.Join(c.Operator().Credentials(), "token")))),

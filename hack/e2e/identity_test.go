@@ -43,7 +43,7 @@ var _ = Describe("Another cluster with the same token", func() {
 			text, _, _ := intruder.Log(0)
 			return text
 		}
-		Eventually(log).Should(ContainSubstring(string(class("conflict"))), "the operator says why")
+		Eventually(log).Should(ContainSubstring(class("conflict")), "the operator says why")
 		Eventually(func() []string { return events(ctx, dev, kubenestv1.EventIdentityConflict) }).Should(ContainElement(And(
 			ContainSubstring(before.Status.ClusterUID), ContainSubstring(record(ctx, prod).Status.ClusterUID), ContainSubstring("rebind"),
 		)), "both are named, and what to do")

@@ -66,12 +66,12 @@ func options(dir string) environment.Options {
 }
 
 var _ = BeforeSuite(func() {
-	var cancel context.CancelFunc
-	suite, cancel = context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	DeferCleanup(cancel)
+	suite = ctx //nolint:fatcontext // it is the only one
 	dir, err := os.MkdirTemp("", "kubenest-e2e-")
 	Expect(err).NotTo(HaveOccurred())
-	starting, started := context.WithTimeout(suite, 5*time.Minute)
+	starting, started := context.WithTimeout(ctx, 5*time.Minute)
 	defer started()
 	env, err = environment.Start(starting, options(dir))
 	Expect(err).NotTo(HaveOccurred())

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -45,7 +44,7 @@ func (e *Environment) makeAdmin(ctx context.Context) error {
 // bearer do everything, for a year.
 func (e *Environment) AdminToken(ctx context.Context) (string, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: hubNamespace, Name: adminAccount}}
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(adminLifetime))}}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(adminLifetime))}}
 	if err := e.client.SubResource("token").Create(ctx, account, request); err != nil {
 		return "", fmt.Errorf("make an administrator's token: %w", err)
 	}
@@ -77,7 +76,9 @@ func (e *Environment) WriteShellEnv(ctx context.Context) (string, error) {
 	fmt.Fprintf(&text, "case \":$PATH:\" in *:%s:*) ;; *) PATH=%s:\"$PATH\" ;; esac\n", assets, assets)
 	for _, v := range []struct{ name, value string }{
 		{"KUBECONFIG", e.management.Kubeconfig()},
-		{"HUB_URL", e.hub.URL()}, {"HUB_CA", ca}, {"TOKEN", token},
+		{"HUB_URL", e.hub.URL()},
+		{"HUB_CA", ca},
+		{"TOKEN", token},
 	} {
 		fmt.Fprintf(&text, "%s=%s\n", v.name, quoted(v.value))
 	}

@@ -74,7 +74,7 @@ func (e *Environment) start(ctx context.Context) error {
 		how = "resuming what is there"
 	}
 	e.progress.say("state is in %s (%s)", e.options.Dir, how)
-	if err := e.prepare(); err != nil {
+	if err := e.prepare(ctx); err != nil {
 		return err
 	}
 	management := make(chan struct{})
@@ -108,7 +108,7 @@ func (e *Environment) start(ctx context.Context) error {
 }
 
 // prepare makes everything that can be made before anything runs.
-func (e *Environment) prepare() error {
+func (e *Environment) prepare(ctx context.Context) error {
 	var err error
 	if e.ports, err = ports.Open(e.folder.path("ports.json")); err != nil {
 		return fmt.Errorf("%w: %w", err, ErrReset)
@@ -126,7 +126,7 @@ func (e *Environment) prepare() error {
 		return err
 	}
 	for _, o := range e.options.Clusters {
-		w, err := newWorkload(e, o)
+		w, err := newWorkload(ctx, e, o)
 		if err != nil {
 			return err
 		}

@@ -114,7 +114,7 @@ func (h *Hub) Start(ctx context.Context) error {
 			upstreams = append(upstreams, r.address)
 		}
 		var err error
-		if h.balancer, err = tcpproxy.Listen(h.address, upstreams...); err != nil {
+		if h.balancer, err = tcpproxy.Listen(ctx, h.address, upstreams...); err != nil {
 			return fmt.Errorf("balance hub replicas: %w", err)
 		}
 	}

@@ -49,7 +49,7 @@ type ClusterOptions struct {
 	Nodes  int
 }
 
-// DefaultClusters are the first n of dev, prod, cluster-3, cluster-4 …
+// DefaultClusters are the first n of dev, prod, cluster-3, cluster-4 and so on.
 func DefaultClusters(n int) []ClusterOptions {
 	clusters := []ClusterOptions{{Name: "dev", Region: "local", Nodes: 2}, {Name: "prod", Region: "local", Nodes: 3}}
 	for i := len(clusters) + 1; i <= n; i++ {

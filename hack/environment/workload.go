@@ -5,8 +5,10 @@ package environment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
@@ -37,7 +38,7 @@ type Workload struct {
 	proxy    *tcpproxy.Proxy // nil unless proxied
 }
 
-func newWorkload(e *Environment, o ClusterOptions) (*Workload, error) {
+func newWorkload(ctx context.Context, e *Environment, o ClusterOptions) (*Workload, error) {
 	c, err := e.newCluster(o.Name, o.Name+".kubeconfig", true)
 	if err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func newWorkload(e *Environment, o ClusterOptions) (*Workload, error) {
 		if err != nil {
 			return nil, err
 		}
-		if w.proxy, err = tcpproxy.Listen(address, e.hub.Address()); err != nil {
+		if w.proxy, err = tcpproxy.Listen(ctx, address, e.hub.Address()); err != nil {
 			return nil, fmt.Errorf("make proxy of cluster %s: %w", o.Name, err)
 		}
 	}
@@ -107,7 +108,7 @@ func sample() *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To(int32(3)),
+			Replicas: new(int32(3)),
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
@@ -156,8 +157,8 @@ func (w *Workload) connect(ctx context.Context) error {
 func (w *Workload) Register(ctx context.Context, spec ...string) error {
 	record := fmt.Sprintf("apiVersion: %s\nkind: ManagedCluster\nmetadata:\n  name: %s\n  namespace: %s\n  labels: {env: %s}\nspec:\n  region: %s\n",
 		kubenestv1.GroupVersion, w.Name(), Organization, w.Name(), w.options.Region)
-	for _, line := range spec {
-		record += line + "\n"
+	if len(spec) > 0 {
+		record += strings.Join(spec, "\n") + "\n"
 	}
 	_, err := w.env.Kubectl(ctx, record, "apply", "-f", "-")
 	return err
@@ -201,21 +202,26 @@ func (w *Workload) awaitSession(ctx context.Context, before *kubenestv1.ManagedC
 	if before.Status.Session != nil {
 		old = before.Status.Session.ID
 	}
-	var record *kubenestv1.ManagedCluster
+	var (
+		record *kubenestv1.ManagedCluster
+		last   error
+	)
 	err := wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {
-		now, err := w.Record(ctx)
-		if err != nil {
+		record, last = w.Record(ctx)
+		if record == nil {
 			return false, nil
 		}
-		record = now
-		session := now.Status.Session
-		return session != nil && session.ID != old && meta.IsStatusConditionTrue(now.Status.Conditions, kubenestv1.ConditionConnected), nil
+		session := record.Status.Session
+		return session != nil && session.ID != old && meta.IsStatusConditionTrue(record.Status.Conditions, kubenestv1.ConditionConnected), nil
 	})
-	if err != nil && record != nil {
+	switch {
+	case err != nil && record != nil:
 		return fmt.Errorf("cluster %s did not connect (%s: %s); the log of its operator, %s, ends:\n%s: %w", w.Name(),
 			record.Status.Phase, record.Status.Message, w.operator.LogFile(), w.operator.Tail(8), err)
+	case err != nil:
+		return errors.Join(err, last)
 	}
-	return err
+	return nil
 }
 
 func (w *Workload) close() {

@@ -176,8 +176,8 @@ func (p *Process) launchLocked() error {
 	if err != nil {
 		return fmt.Errorf("open log of %s: %w", p.spec.Name, err)
 	}
-	defer log.Close() // the program has its own descriptor
-	command := exec.Command(p.spec.Path, p.spec.Args...)
+	defer log.Close()                                    // the program has its own descriptor
+	command := exec.Command(p.spec.Path, p.spec.Args...) //nolint:noctx // it outlives whoever starts it
 	command.Env, command.Stdout, command.Stderr = p.spec.Env, log, log
 	command.Dir = filepath.Dir(p.spec.LogFile)
 	command.SysProcAttr = attributes()

@@ -38,16 +38,18 @@ type Proxy struct {
 // link is a connection and its forwarding.
 type link struct{ client, server net.Conn }
 
-// Listen starts a proxy on an address of this machine.
-func Listen(address string, upstreams ...string) (*Proxy, error) {
+// Listen starts a proxy on an address of this machine. It runs until Close, not
+// until ctx ends.
+func Listen(ctx context.Context, address string, upstreams ...string) (*Proxy, error) {
 	if len(upstreams) == 0 {
 		return nil, errors.New("a proxy needs an upstream")
 	}
-	listener, err := net.Listen("tcp", address)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
+		cancel()
 		return nil, fmt.Errorf("listen for connections to forward: %w", err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	p := &Proxy{
 		listener: listener, upstreams: upstreams, ctx: ctx, cancel: cancel,
 		flowing: make(chan struct{}), links: map[*link]struct{}{},

@@ -93,7 +93,7 @@ func (c *client) expectSilence() {
 
 func listen(t *testing.T, upstreams ...string) *tcpproxy.Proxy {
 	t.Helper()
-	p, err := tcpproxy.Listen("127.0.0.1:0", upstreams...)
+	p, err := tcpproxy.Listen(t.Context(), "127.0.0.1:0", upstreams...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,13 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,35 +25,97 @@ import (
 	"github.com/kubenest/kubenest/controllers"
 )
 
-// leaderLease names the Lease of the leader election.
-const leaderLease = "kubenest-hub-leader"
+const (
+	// leaderLease names the Lease of the leader election.
+	leaderLease = "kubenest-hub-leader"
 
-// pruneEvery is how often Leases of replicas long gone are looked for.
-const pruneEvery = 10 * time.Minute
+	// The election's times are those of controller-runtime and of Kubernetes' own
+	// controllers.
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
 
-// lead stands for election, again and again: a manager that loses its leadership
-// ends, and the sessions that this replica holds must not end with it.
+	// pruneEvery is how often Leases of replicas long gone are looked for.
+	pruneEvery = 10 * time.Minute
+)
+
+// lead stands for election, again and again: who loses it stops leading, and the
+// sessions held here must not end with that. A replica stands under the same
+// identity each time, so that after an outage it need not wait for its own Lease
+// to lapse.
 func (h *hub) lead(ctx context.Context) error {
+	leases, err := coordinationv1.NewForConfig(h.config)
+	if err != nil {
+		return fmt.Errorf("make client of the leader election: %w", err)
+	}
+	lock := &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: h.options.Cluster.Namespace, Name: leaderLease},
+		Client:     leases,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: h.id.String()},
+	}
 	for ctx.Err() == nil {
-		manager, err := h.newLeaderManager()
-		if err != nil {
+		if err := h.leadOnce(ctx, lock); err != nil {
 			return err
 		}
-		if err := manager.Start(ctx); err != nil {
-			h.log.Info("Leadership lost, standing again", "reason", err.Error())
-		}
+	}
+	return nil
+}
+
+// leadOnce waits to be elected, leads, and returns when that is over and nothing
+// of it runs any more.
+func (h *hub) leadOnce(ctx context.Context, lock resourcelock.Interface) error {
+	standing, resign := context.WithCancel(klog.NewContext(ctx, h.log.WithName("election")))
+	defer resign()
+	elected, ended := make(chan struct{}), make(chan error, 1)
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, Name: leaderLease,
+		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) {
+				close(elected)
+				ended <- h.runLeader(ctx)
+				resign() // one that cannot run must not keep others from leading
+			},
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("make leader election: %w", err)
+	}
+	elector.Run(standing)
+	select {
+	case <-elected:
+		return <-ended
+	default:
+		// Stopped before it was elected, or before it had begun to lead: then
+		// runLeader finds ctx at its end.
+		return nil
+	}
+}
+
+// runLeader runs the leader's controllers until ctx ends, as it does when the
+// Lease is lost.
+func (h *hub) runLeader(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	h.log.Info("Leading")
+	defer h.log.Info("No longer leading")
+	manager, err := h.newLeaderManager()
+	if err != nil {
+		return err
+	}
+	if err := manager.Start(ctx); err != nil {
+		return fmt.Errorf("run the leader's controllers: %w", err)
 	}
 	return nil
 }
 
 func (h *hub) newLeaderManager() (ctrl.Manager, error) {
 	manager, err := ctrl.NewManager(h.config, ctrl.Options{
-		Scheme:                        h.manager.GetScheme(),
-		Logger:                        h.log.WithName("leader"),
-		LeaderElection:                true,
-		LeaderElectionID:              leaderLease,
-		LeaderElectionNamespace:       h.options.Cluster.Namespace,
-		LeaderElectionReleaseOnCancel: true,
+		Scheme: h.manager.GetScheme(),
+		Logger: h.log.WithName("leader"),
 		NewCache: func(*rest.Config, cache.Options) (cache.Cache, error) {
 			return &borrowed{Cache: h.manager.GetCache()}, nil
 		},

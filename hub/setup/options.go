@@ -81,7 +81,7 @@ func NewOptions() *Options {
 		Server:  ServerOptions{Address: ":8443"},
 		Session: SessionOptions{Timing: wire.DefaultTiming, DrainTimeout: 20 * time.Second},
 		Cluster: ClusterOptions{
-			Namespace:   ownNamespace("kubenest"),
+			Namespace:   ownNamespace("kubenest-system"),
 			ReplicaName: hostname,
 			QPS:         200,
 			Burst:       400,
