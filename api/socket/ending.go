@@ -155,10 +155,10 @@ func endedBy(err error) *Ended {
 	network, ok := errors.AsType[net.Error](err)
 	switch {
 	case closed && told.Code != websocket.CloseAbnormalClosure:
-		e := &Ended{Ending: toldEnding(told.Code), Text: told.Text, Told: true}
+		e := &Ended{Ending: toldEnding(told.Code), Text: wire.Line(told.Text, maxReason), Told: true}
 		// Our own kind repeats the ending in words; once is enough.
-		text := strings.TrimPrefix(told.Text, string(e.Ending))
-		if text != told.Text {
+		text := strings.TrimPrefix(e.Text, string(e.Ending))
+		if text != e.Text {
 			e.Text = strings.TrimPrefix(text, ": ")
 		}
 		return e

@@ -99,6 +99,7 @@ var _ = Describe("ManagedCluster", func() {
 		Entry("lifetime in days", "token: {lifetime: 365d}", refusal{"spec.token.lifetime", "lifetime must be a duration between"}),
 		Entry("lifetime that is a number", "token: {lifetime: 3600}", refusal{"spec.token.lifetime", "must be of type string"}),
 		Entry("a negative floor", "token: {floor: -1}", refusal{"spec.token.floor", "greater than or equal to 0"}),
+		Entry("a floor that leaves no generation above it", "token: {floor: 9223372036854775807}", refusal{"spec.token.floor", "less than or equal to 1e+09"}),
 
 		Entry("a provision", aws+"}", accepted),
 		Entry("a whole provision", aws+", nodeCount: 5, controlPlaneCount: 3, diskSizeGB: 40, kubernetesVersion: v1.36, deletionPolicy: Delete}", accepted),

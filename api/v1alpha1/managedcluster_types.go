@@ -164,6 +164,7 @@ type TokenSettings struct {
 	// verb "revoke".
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000000
 	Floor int64 `json:"floor,omitempty"`
 
 	// lifetime of a token, 1 year when unset. Tokens are renewed over the session

@@ -58,7 +58,7 @@ func Encode(t Type, message any) ([]byte, error) {
 func Decode(frame []byte) (Envelope, error) {
 	var e Envelope
 	if err := json.Unmarshal(frame, &e); err != nil {
-		return Envelope{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return Envelope{}, fmt.Errorf("%w: %s", ErrMalformed, words(err))
 	}
 	switch {
 	case e.Version != Version:
@@ -68,6 +68,13 @@ func Decode(frame []byte) (Envelope, error) {
 	}
 	return e, nil
 }
+
+// maxWords bounds what is quoted of an error, in bytes.
+const maxWords = 256
+
+// words are an error of encoding/json in bounded words: it can quote a number as
+// long as the message.
+func words(err error) string { return Line(err.Error(), maxWords) }
 
 // validator is a message that has rules beyond its JSON.
 type validator interface{ Validate() error }
@@ -79,7 +86,7 @@ func (e Envelope) Read(message any) error {
 		return fmt.Errorf("%w: %s without data", ErrMalformed, e.Type)
 	}
 	if err := json.Unmarshal(e.Data, message); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrMalformed, e.Type, err)
+		return fmt.Errorf("%w: %s: %s", ErrMalformed, e.Type, words(err))
 	}
 	if v, ok := message.(validator); ok {
 		if err := v.Validate(); err != nil {

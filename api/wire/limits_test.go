@@ -5,6 +5,7 @@ package wire_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -31,6 +32,34 @@ func TestShorten(t *testing.T) {
 		got := wire.Shorten(tc.text, tc.n)
 		NewWithT(t).Expect(got).To(Equal(tc.want), "Shorten(%q, %d)", tc.text, tc.n)
 	}
+}
+
+func TestLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain, with ümlauts":       "plain, with ümlauts",
+		"a\x1b[2J\x1b[1;31mfake":    "a [2J [1;31mfake",
+		"two\nlines\r\ttabs\x00":    "two lines  tabs ",
+		"\u202egnp.exe\u2066\u200b": " gnp.exe  ",
+		"\u009b31mC1":               " 31mC1",
+		"not \xff UTF-8":            "not ? UTF-8",
+		"much too long":             "much too long",
+	} {
+		NewWithT(t).Expect(wire.Line(text, 40)).To(Equal(want), "%q", text)
+	}
+	NewWithT(t).Expect(wire.Line("longer", 5)).To(Equal("lo…"))
+}
+
+func TestErrorsAreBounded(t *testing.T) {
+	g := NewWithT(t)
+	number := strings.Repeat("9", 20<<10)
+	e, err := wire.Decode([]byte(`{"v":1,"type":"heartbeat","data":{"facts":{"nodes":` + number + `}}}`))
+	g.Expect(err).NotTo(HaveOccurred())
+	err = e.Read(&wire.Heartbeat{})
+	g.Expect(err).To(MatchError(wire.ErrMalformed))
+	g.Expect(len(err.Error())).To(BeNumerically("<", 512))
+	_, err = wire.Decode([]byte(`{"v":` + number + `}`))
+	g.Expect(err).To(MatchError(wire.ErrMalformed))
+	g.Expect(len(err.Error())).To(BeNumerically("<", 512))
 }
 
 func FuzzShorten(f *testing.F) {

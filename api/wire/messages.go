@@ -6,7 +6,9 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -42,6 +44,7 @@ func (h *Hello) Validate() error {
 	case len(h.OperatorVersion) > MaxName:
 		return fmt.Errorf("operatorVersion over %d bytes", MaxName)
 	}
+	h.OperatorVersion = Line(h.OperatorVersion, MaxName)
 	return h.Facts.Validate()
 }
 
@@ -110,8 +113,9 @@ func (f *Facts) Validate() error {
 	if len(f.KubernetesVersion) > MaxName {
 		return fmt.Errorf("kubernetesVersion over %d bytes", MaxName)
 	}
-	f.Error = Shorten(f.Error, MaxText)
-	f.Unreachable = Shorten(f.Unreachable, MaxText)
+	f.KubernetesVersion = Line(f.KubernetesVersion, MaxName)
+	f.Error = Line(f.Error, MaxText)
+	f.Unreachable = Line(f.Unreachable, MaxText)
 	return nil
 }
 
@@ -217,7 +221,7 @@ type Stored struct {
 
 // Validate bounds the words.
 func (s *Stored) Validate() error {
-	s.Error = Shorten(s.Error, MaxText)
+	s.Error = Line(s.Error, MaxText)
 	return validateID(s.ID)
 }
 
@@ -240,7 +244,7 @@ type Moving struct {
 
 // Validate refuses a time that can't be waited for, and bounds the words.
 func (m *Moving) Validate() error {
-	m.Reason = Shorten(m.Reason, MaxText)
+	m.Reason = Line(m.Reason, MaxText)
 	if m.Within < 0 || m.Within > time.Hour.Milliseconds() {
 		return fmt.Errorf("move within %d ms", m.Within)
 	}
@@ -255,7 +259,7 @@ type Goodbye struct {
 
 // Validate bounds the words.
 func (g *Goodbye) Validate() error {
-	g.Reason = Shorten(g.Reason, MaxText)
+	g.Reason = Line(g.Reason, MaxText)
 	return nil
 }
 
@@ -270,4 +274,20 @@ func Shorten(s string, n int) string {
 		cut--
 	}
 	return s[:cut] + ellipsis
+}
+
+// Line makes a text of a peer one line of at most n bytes that can be shown: it
+// ends up in statuses and terminals, where what is not printable (escape
+// sequences, line breaks, changes of the writing direction) could pose as
+// something else.
+func Line(s string, n int) string {
+	return strings.Map(func(r rune) rune {
+		switch { // never with something longer than what it stands for
+		case r == utf8.RuneError:
+			return '?'
+		case unicode.IsPrint(r):
+			return r
+		}
+		return ' '
+	}, Shorten(s, n))
 }

@@ -88,7 +88,7 @@ func (r *Refusal) Error() string { return fmt.Sprintf("refused (%s): %s", r.Clas
 
 // Validate bounds the words.
 func (r *Refusal) Validate() error {
-	r.Message = Shorten(r.Message, MaxText)
+	r.Message = Line(r.Message, MaxText)
 	if r.Class == "" || len(r.Class) > MaxName || r.RetryAfter < 0 {
 		return fmt.Errorf("class %.40q, retry after %d ms", r.Class, r.RetryAfter)
 	}

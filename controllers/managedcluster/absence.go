@@ -148,7 +148,7 @@ func (r *AbsenceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	var lastHeard *metav1.MicroTime
 	if s := record.Status.Session; s != nil {
 		lastHeard = s.LastHeardAt
-		if s.Replica != "" {
+		if s.Replica != "" && !clusterIDTaken(&record) { // else the session is the older record's
 			lost := r.see(s.Replica)
 			if lost.IsZero() {
 				return ctrl.Result{}, nil
@@ -185,6 +185,11 @@ func present(record *kubenestv1.ManagedCluster) (reason, message string) {
 		return c.Reason, c.Message
 	}
 	if s := record.Status.Session; s != nil && s.Epoch > 0 {
+		if c != nil && c.Reason == kubenestv1.ReasonAbandoned {
+			return kubenestv1.ReasonTokenRevoked, fmt.Sprintf(
+				"The operator's token was revoked when the cluster was given up. Install the operator again with the values.yaml in Secret %s.",
+				record.ConnectionSecretName())
+		}
 		return kubenestv1.ReasonSessionClosed, "The operator is not connected; it connects again by itself."
 	}
 	return kubenestv1.ReasonNeverConnected, neverConnected(record)

@@ -129,7 +129,7 @@ func (a *Authority) claimed(record *kubenestv1.ManagedCluster, c *session.Claim,
 	desired.ClusterUID = id.clusterUID
 	desired.OperatorVersion = c.Hello.OperatorVersion
 	setFacts(desired, &c.Hello.Facts, c.ReceivedAt)
-	setEstablished(record, desired, &c.Hello.Facts, now)
+	setEstablished(record, desired, complaintOf(&c.Hello.Facts), now)
 	return desired
 }
 
@@ -139,7 +139,7 @@ func setFacts(desired *kubenestv1.ManagedClusterStatus, facts *wire.Facts, obser
 	if facts.KubernetesVersion != "" {
 		desired.KubernetesVersion = facts.KubernetesVersion
 	}
-	if facts.Unreachable != "" {
+	if facts.Unreachable != "" || facts.Nodes == nil && resourcesOf(facts, observed) == nil {
 		return
 	}
 	desired.NodeCount = facts.Nodes
@@ -147,9 +147,9 @@ func setFacts(desired *kubenestv1.ManagedClusterStatus, facts *wire.Facts, obser
 }
 
 // setEstablished sets Connected and all that follows from it.
-func setEstablished(record *kubenestv1.ManagedCluster, desired *kubenestv1.ManagedClusterStatus, facts *wire.Facts, now metav1.Time) {
+func setEstablished(record *kubenestv1.ManagedCluster, desired *kubenestv1.ManagedClusterStatus, c complaint, now metav1.Time) {
 	setConnected(record, desired, metav1.ConditionTrue, kubenestv1.ReasonSessionEstablished, "The operator is connected.", now)
-	conclude(record, desired, complaint{failed: facts.Error, unreachable: facts.Unreachable}, now)
+	conclude(record, desired, c, now)
 }
 
 // clockOffset is how far the operator's clock is ahead, rounded to what the
@@ -172,7 +172,7 @@ func (a *Authority) contested(record *kubenestv1.ManagedCluster, c *session.Clai
 	if refusal.Class == wire.ClassDuplicate {
 		reason = kubenestv1.EventDuplicateOperator
 	}
-	a.Events.Eventf(record, nil, "Warning", reason, "Refuse", "%s", refusal.Message)
+	a.Events.Eventf(record, nil, "Warning", reason, "Refuse", "%s", note(refusal.Message))
 }
 
 // errGone says that a record is no longer there, or is another one of its name.

@@ -49,6 +49,9 @@ const (
 	sameAgeCloses = 5
 	// sameAgeSpread is how far apart "nearly one age" may be.
 	sameAgeSpread = 2 * time.Second
+	// leastAge of closes that may be a timeout: an operator that crashes as it
+	// starts closes at one age, too.
+	leastAge = 5 * time.Second
 )
 
 // closeAges remembers the ages at which a cluster's last sessions were lost.
@@ -75,7 +78,7 @@ func (c *closeAges) explain() string {
 	for _, age := range c.ages[1:] {
 		low, high = min(low, age), max(high, age)
 	}
-	if high-low > sameAgeSpread {
+	if low < leastAge || high-low > sameAgeSpread {
 		return ""
 	}
 	middle := (low + (high-low)/2).Round(time.Second)

@@ -29,12 +29,11 @@ const (
 // if they are but it is too soon, when they will be. wait is 0 when there is
 // nothing to write, now or later.
 func figuresDue(status *kubenestv1.ManagedClusterStatus, facts *wire.Facts, now time.Time) (due bool, wait time.Duration) {
-	var age time.Duration
 	resources := status.Resources
 	if resources == nil || resources.ObservedAt == nil {
 		return facts.Nodes != nil || facts.CPUTotal != nil || facts.MemTotal != nil, 0
 	}
-	age = max(0, now.Sub(resources.ObservedAt.Time))
+	age := now.Sub(resources.ObservedAt.Time)
 	var every time.Duration
 	switch {
 	case resources.Source == "" && facts.Source != "":
@@ -48,7 +47,7 @@ func figuresDue(status *kubenestv1.ManagedClusterStatus, facts *wire.Facts, now 
 	default:
 		return false, 0
 	}
-	if age >= every {
+	if age >= every || age < 0 { // of the future: the clock was set back
 		return true, 0
 	}
 	return false, every - age

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
+	"github.com/kubenest/kubenest/api/wire"
 	"github.com/kubenest/kubenest/controllers/status"
 )
 
@@ -17,6 +18,10 @@ type complaint struct {
 	failed string
 	// unreachable says why it cannot reach its cluster's API server.
 	unreachable string
+}
+
+func complaintOf(facts *wire.Facts) complaint {
+	return complaint{failed: facts.Error, unreachable: facts.Unreachable}
 }
 
 // conclude completes a status whose Connected condition has been set: the

@@ -6,6 +6,8 @@ package managedcluster
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +23,7 @@ import (
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	kubenestv1ac "github.com/kubenest/kubenest/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/kubenest/kubenest/api/wire"
 	"github.com/kubenest/kubenest/controllers/status"
 	"github.com/kubenest/kubenest/hub/token"
 )
@@ -43,6 +46,17 @@ type RegistrationReconciler struct {
 	// Changed calls back when keys or CA bundle changed, so that every record is
 	// looked at again.
 	Changed func(func()) (cancel func())
+
+	// undelivered are the claims of generations whose token is not in a Secret yet,
+	// by record (types.NamespacedName → claim). Each try would claim another
+	// otherwise, and each claim is a write that brings the next try on.
+	undelivered sync.Map
+}
+
+// claim is a generation that was claimed for a record's token.
+type claim struct {
+	record     types.UID
+	generation int64
 }
 
 // registration is what one reconcile has found out.
@@ -58,6 +72,9 @@ type registration struct {
 func (r *RegistrationReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var record kubenestv1.ManagedCluster
 	if err := r.Client.Get(ctx, req.NamespacedName, &record); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.undelivered.Delete(req.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !record.DeletionTimestamp.IsZero() {
@@ -73,7 +90,7 @@ func (r *RegistrationReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	case err != nil:
 		reg.status, reg.reason = metav1.ConditionFalse, kubenestv1.ReasonTokenIssueFailed
-		reg.message = fmt.Sprintf("No token could be issued: %v", err)
+		reg.message = wire.Shorten(fmt.Sprintf("No token could be issued: %v", err), wire.MaxText)
 	}
 	if writeErr := r.write(ctx, reg); writeErr != nil {
 		if apierrors.IsConflict(writeErr) {
@@ -87,10 +104,11 @@ func (r *RegistrationReconciler) Reconcile(ctx context.Context, req ctrl.Request
 // register does the work, and leaves the outcome in reg.
 func (r *RegistrationReconciler) register(ctx context.Context, reg *registration) (wait time.Duration, err error) {
 	record := reg.record
+	// What was revoked stays so, even if the record is not taken up any more.
+	r.ratchet(reg)
 	if refused, err := r.refuse(ctx, reg); refused || err != nil {
 		return 0, err
 	}
-	r.ratchet(reg)
 	if record.Spec.Abandoned {
 		reg.status, reg.reason, reg.message = metav1.ConditionFalse, kubenestv1.ReasonAbandoned, abandonedMessage
 		return 0, r.deleteSecret(ctx, record)
@@ -176,24 +194,40 @@ func (r *RegistrationReconciler) ensureSecret(ctx context.Context, reg *registra
 	if err != nil {
 		return token.Claims{}, err
 	}
-	if ownedBy(&secret, record) && equality.Semantic.DeepEqual(secret.Data, wanted) {
-		return claims, nil
+	if !ownedBy(&secret, record) || !holds(secret.Data, wanted) {
+		if err := r.applySecret(ctx, record, wanted); err != nil {
+			return token.Claims{}, err
+		}
 	}
-	return claims, r.applySecret(ctx, record, wanted)
+	r.undelivered.Delete(client.ObjectKeyFromObject(record))
+	return claims, nil
+}
+
+// holds reports whether data has all that is wanted. Keys that somebody added are
+// theirs: applying would not remove them.
+func holds(data, wanted map[string][]byte) bool {
+	for key, value := range wanted {
+		if present, ok := data[key]; !ok || !slices.Equal(present, value) {
+			return false
+		}
+	}
+	return true
 }
 
 // works reports whether a token from the Secret needs no replacing: it verifies,
-// is not revoked, and has not used up two thirds of its life.
+// is not revoked, is signed by the key that signs now, and has not used up two
+// thirds of its life.
 func (r *RegistrationReconciler) works(reg *registration, raw string) (token.Claims, bool) {
 	if raw == "" {
 		return token.Claims{}, false
 	}
-	claims, expired, err := r.Keys.Keyset().Verify(raw, r.Clock.Now())
+	keyset := r.Keys.Keyset()
+	claims, expired, err := keyset.Verify(raw, r.Clock.Now())
 	if err != nil || expired || claims.ClusterID != reg.record.ID() || claims.Generation < reg.token.Floor {
 		return token.Claims{}, false
 	}
 	reg.token.Generation = max(reg.token.Generation, claims.Generation)
-	return claims, r.Clock.Now().Before(renewAt(claims))
+	return claims, claims.KeyID == keyset.SigningKeyID() && r.Clock.Now().Before(renewAt(claims))
 }
 
 // renewAt is when two thirds of a token's life are over.
@@ -201,12 +235,10 @@ func renewAt(c token.Claims) time.Time {
 	return c.IssuedAt.Add(c.ExpiresAt.Sub(c.IssuedAt) * 2 / 3)
 }
 
-// mint issues a token of a generation that it has claimed first: of two that
-// mint at once, the second meets a conflict.
+// mint issues a token of a generation that was claimed first.
 func (r *RegistrationReconciler) mint(ctx context.Context, reg *registration) (token.Token, token.Claims, error) {
-	reg.token.Generation = max(reg.token.Generation, reg.token.Floor-1) + 1
 	record := reg.record
-	if err := r.apply(ctx, reg, record.Status.Conditions); err != nil {
+	if err := r.claim(ctx, reg); err != nil {
 		return token.Token{}, token.Claims{}, fmt.Errorf("claim token generation %d: %w", reg.token.Generation, err)
 	}
 	minted, claims, err := r.Keys.Keyset().Mint(record.ID(), reg.token.Generation, lifetimeOf(record), r.Clock.Now())
@@ -215,6 +247,22 @@ func (r *RegistrationReconciler) mint(ctx context.Context, reg *registration) (t
 	}
 	log.FromContext(ctx).Info("Token issued", "cluster", record.ID(), "generation", claims.Generation, "kid", claims.KeyID, "jti", claims.ID)
 	return minted, claims, nil
+}
+
+// claim takes the next generation: of two that claim at once, the second meets a
+// conflict. One that was claimed for a token that could not be stored is taken.
+func (r *RegistrationReconciler) claim(ctx context.Context, reg *registration) error {
+	record := reg.record
+	key, last := client.ObjectKeyFromObject(record), claim{record.UID, reg.token.Generation}
+	if kept, ok := r.undelivered.Load(key); ok && kept == last && last.generation >= reg.token.Floor {
+		return nil
+	}
+	reg.token.Generation = max(reg.token.Generation, reg.token.Floor-1) + 1
+	if err := r.apply(ctx, reg, record.Status.Conditions); err != nil {
+		return err
+	}
+	r.undelivered.Store(key, claim{record.UID, reg.token.Generation})
+	return nil
 }
 
 // write applies the fields of FieldManagerRegistration if they changed.

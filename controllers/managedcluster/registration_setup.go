@@ -33,8 +33,10 @@ func (r *RegistrationReconciler) SetupWithManager(mgr ctrl.Manager) error {
 			builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&kubenestv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofSameID),
 			builder.WithPredicates(predicate.Funcs{
-				CreateFunc:  func(event.CreateEvent) bool { return false },
-				UpdateFunc:  func(event.UpdateEvent) bool { return false },
+				CreateFunc: func(event.CreateEvent) bool { return false },
+				UpdateFunc: func(e event.UpdateEvent) bool {
+					return e.ObjectOld.(*kubenestv1.ManagedCluster).ID() != e.ObjectNew.(*kubenestv1.ManagedCluster).ID()
+				},
 				GenericFunc: func(event.GenericEvent) bool { return false },
 			})).
 		WatchesRawSource(source.Func(r.watchChanged)).
@@ -51,7 +53,8 @@ func (r *RegistrationReconciler) inNamespace(ctx context.Context, o client.Objec
 	return r.requests(ctx, client.InNamespace(o.GetName()))
 }
 
-// ofSameID names the records that waited for a deleted one's cluster id.
+// ofSameID names the records that share the cluster id of one that was deleted, or
+// the one that another has got or given up.
 func (r *RegistrationReconciler) ofSameID(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.requests(ctx, client.MatchingFields{indexID: o.(*kubenestv1.ManagedCluster).ID()})
 }

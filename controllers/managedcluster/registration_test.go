@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
+	"github.com/kubenest/kubenest/hub/session/sessiontest"
 	"github.com/kubenest/kubenest/hub/token"
 )
 
@@ -145,6 +146,17 @@ var _ = Describe("Registration", func() {
 		verify(h.secret("shop")()["token"])
 	})
 
+	It("issues new tokens when another key signs, so that the old one can go", func() {
+		h.create("shop")
+		registered("shop")
+		old := h.secret("shop")()["token"]
+		h.keys.add()
+		h.changed()
+		Eventually(h.secret("shop")).ShouldNot(HaveKeyWithValue("token", old))
+		Expect(verify(h.secret("shop")()["token"]).KeyID).To(Equal(h.keys.Keyset().SigningKeyID()))
+		verify(old) // it works until its key is removed
+	})
+
 	It("acts in organizations only", func() {
 		var ns corev1.Namespace
 		Expect(api.Get(h.ctx, client.ObjectKey{Name: h.namespace}, &ns)).To(Succeed())
@@ -209,8 +221,12 @@ var _ = Describe("Registration", func() {
 		registered("younger")
 		claims := verify(h.secret("younger")()["token"])
 		Eventually(h.condition("younger", kubenestv1.ConditionConnected)).Should(Equal("False/NeverConnected"))
-		_, err := h.authority.Claim(h.ctx, claimOf(identityOf(claims, false), "s1", helloOf("A")))
-		Expect(err).NotTo(HaveOccurred())
+		elsewhere := NewAuthority(h.authority.AuthorityOptions)
+		elsewhere.Replica = "hub-1/boot7"
+		Eventually(func() error {
+			_, err := elsewhere.Claim(h.ctx, claimOf(identityOf(claims, false), "s1", sessiontest.Hello()))
+			return err
+		}).Should(Succeed())
 		Eventually(h.status("younger")).Should(HaveField("Phase", kubenestv1.PhaseConnected))
 
 		h.edit("older", func(r *kubenestv1.ManagedCluster) { r.Spec.ClusterID = someID })

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
@@ -33,6 +34,12 @@ const (
 	// movingGrace is how long a cluster that was asked to move may take to open its
 	// next session before it is called disconnected.
 	movingGrace = 45 * time.Second
+	// complaintsEvery is the least time between two writes for an operator's
+	// complaints alone: one whose words change all the time must not cost a write
+	// each.
+	complaintsEvery = 10 * time.Second
+	// complaintsAtOnce of them are shown without a wait.
+	complaintsAtOnce = 4
 )
 
 // SessionReconciler keeps the status of the clusters whose sessions this
@@ -45,14 +52,16 @@ type SessionReconciler struct {
 
 	// ages remembers when sessions were lost, by cluster id.
 	ages *lru.Cache
+	// complained bounds how often complaints are written, by cluster id.
+	complained *lru.Cache
 }
 
-// agesRemembered bounds the memory of lost sessions' ages.
-const agesRemembered = 4096
+// remembered bounds the memory of lost sessions' ages, and of complaints.
+const remembered = 4096
 
 // SetupWithManager adds the controller. It runs on every replica.
 func (r *SessionReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.ages = lru.New(agesRemembered)
+	r.ages, r.complained = lru.New(remembered), lru.New(remembered)
 	everywhere := false
 	byID := func(_ context.Context, o client.Object) []string {
 		return []string{o.(*kubenestv1.ManagedCluster).ID()}
@@ -77,8 +86,8 @@ func (r *SessionReconciler) watchSessions(ctx context.Context, queue workqueue.T
 		if e.Kind == session.FactsChanged && !r.worthAWrite(ctx, &e.Info) {
 			return
 		}
-		if e.Kind == session.Closed && e.Ended != nil && e.Ended.Ending == wire.EndLost {
-			r.remember(e.ClusterID, e.Ended.Age)
+		if e.Kind == session.Closed {
+			r.remember(e.ClusterID, e.Ended)
 		}
 		queue.Add(e.ClusterID)
 	})
@@ -92,7 +101,7 @@ func (r *SessionReconciler) worthAWrite(ctx context.Context, info *session.Info)
 	if err != nil || record == nil {
 		return true
 	}
-	if complaints(record) != (complaint{failed: info.Facts.Error, unreachable: info.Facts.Unreachable}) {
+	if complaints(record) != complaintOf(&info.Facts) {
 		return true
 	}
 	due, wait := figuresDue(&record.Status, &info.Facts, r.Authority.Clock.Now())
@@ -111,12 +120,37 @@ func complaints(record *kubenestv1.ManagedCluster) complaint {
 	}
 }
 
-func (r *SessionReconciler) remember(clusterID string, age time.Duration) {
+// complaint is the one to show now. Of those that change all the time it is one
+// each complaintsEvery, with the time to wait for the next.
+func (r *SessionReconciler) complaint(record *kubenestv1.ManagedCluster, facts *wire.Facts, now time.Time) (shown complaint, wait time.Duration) {
+	present, shown := complaintOf(facts), complaints(record)
+	if present == shown {
+		return shown, 0
+	}
+	limit := rate.NewLimiter(rate.Every(complaintsEvery), complaintsAtOnce)
+	if known, ok := r.complained.Get(record.ID()); ok {
+		limit = known.(*rate.Limiter)
+	} else {
+		r.complained.Add(record.ID(), limit)
+	}
+	if !limit.AllowN(now, 1) {
+		return shown, complaintsEvery
+	}
+	return present, 0
+}
+
+// remember takes the age of a session that was lost; any other ending breaks the
+// row.
+func (r *SessionReconciler) remember(clusterID string, end *session.End) {
+	if end.Ending != wire.EndLost {
+		r.ages.Remove(clusterID)
+		return
+	}
 	var ages closeAges
 	if known, ok := r.ages.Get(clusterID); ok {
 		ages = known.(closeAges)
 	}
-	ages.add(age)
+	ages.add(end.Age)
 	r.ages.Add(clusterID, ages)
 }
 
@@ -192,7 +226,11 @@ func (r *SessionReconciler) held(ctx context.Context, record *kubenestv1.Managed
 	if desired.Session.TokenGeneration < info.Identity.Generation {
 		desired.Session.TokenGeneration = info.Identity.Generation
 	}
-	setEstablished(record, desired, &info.Facts, metav1.NewTime(now).Rfc3339Copy())
+	shown, later := r.complaint(record, &info.Facts, now)
+	if later > 0 && (wait == 0 || later < wait) {
+		wait = later
+	}
+	setEstablished(record, desired, shown, metav1.NewTime(now).Rfc3339Copy())
 	return ctrl.Result{RequeueAfter: wait}, r.Authority.writer.write(ctx, record, desired)
 }
 
@@ -210,7 +248,8 @@ func (r *SessionReconciler) unknownToRecord(ctx context.Context, record *kubenes
 	case err != nil:
 		return ctrl.Result{}, err
 	}
-	if s := fresh.Status.Session; s != nil && s.Epoch >= info.Epoch {
+	// Of the same epoch without an id is this session, which the leader took for lost.
+	if s := fresh.Status.Session; s != nil && (s.Epoch > info.Epoch || s.Epoch == info.Epoch && s.ID != "") {
 		if s.ID != info.SessionID {
 			r.Sessions.Close(info.ClusterID, info.SessionID, wire.EndReplaced, "a newer session was claimed")
 		}
@@ -218,7 +257,13 @@ func (r *SessionReconciler) unknownToRecord(ctx context.Context, record *kubenes
 	}
 	log.FromContext(ctx).Info("Record does not know a living session, claiming it again",
 		"cluster", info.ClusterID, "session", info.SessionID)
-	return ctrl.Result{}, r.Authority.reclaim(ctx, fresh, info)
+	err = r.Authority.reclaim(ctx, fresh, info)
+	// A record that waits to be taken up in place of a deleted one will allow it yet.
+	if refusal, ok := errors.AsType[*wire.Refusal](err); ok && refusal.Class != wire.ClassUnknownCluster {
+		r.Sessions.Close(info.ClusterID, info.SessionID, wire.EndRefused, string(refusal.Class))
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{}, err
 }
 
 // ended is the state of a cluster that the record says is held here, but is not.
@@ -231,7 +276,7 @@ func (r *SessionReconciler) ended(ctx context.Context, record *kubenestv1.Manage
 	case !known || end.SessionID != s.ID:
 		// Claimed, but not open yet; or it broke before it was.
 		if s.ConnectedAt != nil {
-			if young := settleTime - now.Sub(s.ConnectedAt.Time); young > 0 {
+			if young := settleTime - now.Sub(s.ConnectedAt.Time); young > 0 && young <= 2*settleTime { // else the clock was set back
 				return ctrl.Result{RequeueAfter: young}, nil
 			}
 		}

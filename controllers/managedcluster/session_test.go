@@ -4,10 +4,14 @@
 package managedcluster
 
 import (
+	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
@@ -159,6 +163,21 @@ var _ = Describe("A session held here", func() {
 		Expect(operator.End().Ending).To(Equal(wire.EndUnknownCluster))
 	})
 
+	It("ends when its record gets another id, whose token brings it back", func() {
+		operator := connect("A")
+		connected()
+		old := h.secret("shop")()["token"]
+		h.edit("shop", func(r *kubenestv1.ManagedCluster) { r.Spec.ClusterID = someID })
+		Expect(operator.End().Ending).To(Equal(wire.EndUnknownCluster))
+		Eventually(h.condition("shop", kubenestv1.ConditionConnected), 2*settleTime).Should(HavePrefix("False/"))
+		Eventually(h.secret("shop")).ShouldNot(HaveKeyWithValue("token", old))
+		_, err := h.authority.Authenticate(h.ctx, string(old))
+		Expect(err).To(MatchError(ContainSubstring("unknown_cluster")))
+		connect("A")
+		connected()
+		Expect(h.get("shop").Status.ClusterID).To(Equal(someID))
+	})
+
 	It("ends when its token is revoked, and comes back with the new one", func() {
 		operator := connect("A")
 		connected()
@@ -195,5 +214,64 @@ var _ = Describe("A session held here", func() {
 		Eventually(h.status("shop"), 2*settleTime).Should(HaveField("Session", HaveValue(And(
 			HaveField("ID", info.SessionID), HaveField("Epoch", info.Epoch)))))
 		Expect(h.get("shop").Status.ClusterUID).To(Equal("kube-system-uid"))
+	})
+
+	It("ends when a restored API server knows its record as another cluster's", func() {
+		operator := connect("A")
+		connected()
+		restored := h.get("shop")
+		restored.Status.Session, restored.Status.ClusterUID = nil, "another-uid"
+		Expect(api.Status().Update(h.ctx, restored)).To(Succeed())
+		Eventually(operator.Done(), 2*settleTime).Should(BeClosed())
+		Expect(operator.End().Ending).To(Equal(wire.EndRefused))
+	})
+
+	It("is claimed again when the leader took its replica for lost", func() {
+		connect("A")
+		connected()
+		info, _ := h.sessions.Registry().Lookup(h.get("shop").Status.ClusterID)
+		record := h.get("shop")
+		setDisconnected(record, &record.Status, kubenestv1.ReasonReplicaLost, "Gone.", nil, metav1.Now().Rfc3339Copy())
+		Expect(api.Status().Update(h.ctx, record)).To(Succeed())
+		Eventually(h.status("shop"), 2*settleTime).Should(HaveField("Session", HaveValue(And(
+			HaveField("ID", info.SessionID), HaveField("Epoch", info.Epoch)))))
+		connected()
+	})
+
+	It("ends in words that fit into a status, whatever the operator sent", func() {
+		operator := connect("A")
+		connected()
+		nodes := json.RawMessage(`{"facts":{"nodes":1` + strings.Repeat("0", 30<<10) + `}}`)
+		Expect(operator.Send(wire.TypeHeartbeat, nodes)).To(Succeed())
+		Eventually(h.condition("shop", kubenestv1.ConditionConnected)).Should(Equal("False/ProtocolError"))
+		Expect(len(h.get("shop").Status.Message)).To(BeNumerically("<", 2*wire.MaxText))
+		Eventually(h.reasons("shop")).Should(ContainElement(kubenestv1.ReasonProtocolError), "an Event's note has a limit of its own")
+	})
+
+	It("keeps the last figures when an operator connects that has none yet", func() {
+		operator := connect("A")
+		connected()
+		operator.Close(wire.EndGoodbye, "")
+		Eventually(h.condition("shop", kubenestv1.ConditionConnected)).Should(HavePrefix("False/"))
+		_, err := front.Connect(h.ctx, string(h.secret("shop")()["token"]), sessiontest.Hello())
+		Expect(err).NotTo(HaveOccurred())
+		connected()
+		Expect(h.get("shop").Status.NodeCount).To(HaveValue(BeEquivalentTo(3)))
+	})
+
+	It("bounds the writes of an operator whose complaint changes all the time", func() {
+		operator := connect("A")
+		connected()
+		const complaints = 2 * complaintsAtOnce
+		shown := map[string]bool{}
+		for i := range complaints {
+			facts := wire.Facts{Error: fmt.Sprintf("It failed in attempt %d.", i)}
+			Expect(operator.Send(wire.TypeHeartbeat, wire.Heartbeat{Facts: &facts})).To(Succeed())
+			for since := time.Now(); time.Since(since) < 300*time.Millisecond; {
+				shown[h.get("shop").Status.Message] = true
+			}
+		}
+		Expect(shown).NotTo(HaveKey(HaveSuffix("%d.", complaints-1)), "the last one waits its turn")
+		Eventually(h.status("shop"), 3*complaintsEvery).Should(HaveField("Message", HaveSuffix("%d.", complaints-1)))
 	})
 })

@@ -68,16 +68,18 @@ var _ = BeforeSuite(func() {
 
 // keys are signing keys that can be exchanged.
 type keys struct {
-	mu  sync.Mutex
-	set *token.Keyset
+	mu   sync.Mutex
+	pems map[string][]byte
+	set  *token.Keyset
 }
 
 func newKeys() *keys {
 	kid, block, err := token.NewKey(time.Now())
 	Expect(err).NotTo(HaveOccurred())
-	set, err := token.Parse("kubenest/test", map[string][]byte{kid: block})
+	pems := map[string][]byte{kid: block}
+	set, err := token.Parse("kubenest/test", pems)
 	Expect(err).NotTo(HaveOccurred())
-	return &keys{set: set}
+	return &keys{pems: pems, set: set}
 }
 
 func (k *keys) Keyset() *token.Keyset {
@@ -91,6 +93,17 @@ func (k *keys) replace() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.set = fresh
+}
+
+// add has another key sign, beside those that verify.
+func (k *keys) add() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, block, err := token.NewKey(time.Now())
+	Expect(err).NotTo(HaveOccurred())
+	k.pems["99991231T000000Z-later"] = block
+	k.set, err = token.Parse("kubenest/test", k.pems)
+	Expect(err).NotTo(HaveOccurred())
 }
 
 // replicas are alive until they are told otherwise.

@@ -14,6 +14,7 @@ import (
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	kubenestv1ac "github.com/kubenest/kubenest/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/kubenest/kubenest/api/wire"
 	"github.com/kubenest/kubenest/controllers/status"
 )
 
@@ -53,11 +54,17 @@ func (w *sessionWriter) announce(record *kubenestv1.ManagedCluster, desired *kub
 		case after == nil || (before != nil && before.Status == after.Status):
 		case before == nil && after.Reason == kubenestv1.ReasonNeverConnected:
 		case t == kubenestv1.ConditionConnected && after.Status == "True":
-			w.events.Eventf(record, nil, "Normal", after.Reason, "Connect", "%s", after.Message)
+			w.events.Eventf(record, nil, "Normal", after.Reason, "Connect", "%s", note(after.Message))
 		default:
-			w.events.Eventf(record, nil, "Warning", after.Reason, "Observe", "%s", after.Message)
+			w.events.Eventf(record, nil, "Warning", after.Reason, "Observe", "%s", note(after.Message))
 		}
 	}
+}
+
+// note fits a message into an Event: the API server drops one that is longer.
+func note(message string) string {
+	const maxNote = 1024
+	return wire.Shorten(message, maxNote)
 }
 
 // sessionFields lists every field that FieldManagerSession owns: server-side

@@ -14,11 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // TestMain plays the other processes, too: bench starts itself.
 func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard()) // controller-runtime's
 	if len(os.Args) > 1 && (os.Args[1] == serveCommand || os.Args[1] == loadCommand) {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -33,7 +34,7 @@ type hub struct {
 
 // measureHub measures a real hub on a real API server, with the operators' real
 // agents.
-func (b *bench) measureHub(ctx context.Context) error {
+func (b *bench) measureHub(ctx context.Context) (err error) {
 	b.say("hub: starting etcd, kube-apiserver and kubenest-hub")
 	e, err := environment.Start(ctx, environment.Options{
 		Dir: filepath.Join(b.dir, "hub"), Programs: b.programs, Assets: b.assets, Config: b.config, HubReplicas: 1,
@@ -60,7 +61,7 @@ func (b *bench) measureHub(ctx context.Context) error {
 	go func() { done <- h.fleet.Run(running) }()
 	defer func() {
 		stop()
-		<-done
+		err = errors.Join(err, <-done)
 	}()
 	last, err := h.fleet.Await(ctx, began)
 	if err != nil {

@@ -17,7 +17,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kubenest/kubenest/hack/bench/load"
 	"github.com/kubenest/kubenest/hack/bench/server"
@@ -30,6 +32,7 @@ const (
 )
 
 func main() {
+	log.SetLogger(logr.Discard()) // controller-runtime's
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -112,9 +115,9 @@ type options struct {
 	// programs is the folder of kubenest-hub, assets that of the control plane, config
 	// that of the manifests.
 	programs, assets, config string
-	profiles         string
-	timeout          time.Duration
-	paces            paces
+	profiles                 string
+	timeout                  time.Duration
+	paces                    paces
 }
 
 // paces are how long things are looked at.
@@ -165,7 +168,10 @@ func parse(args []string, out io.Writer) (*options, error) {
 	if o.config == "" {
 		o.config = filepath.Join(o.programs, "..", "config")
 	}
-	return o, o.validate()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	return o, nil
 }
 
 // maxSessions is what a process may have files for, and a client ports to one

@@ -25,8 +25,8 @@ const (
 	renewalRetryMax = time.Hour
 )
 
-// twoThirds renews a token at two thirds of its life, and an expired one at once.
-func twoThirds(id Identity) time.Time {
+// TwoThirds renews a token at two thirds of its life, and an expired one at once.
+func TwoThirds(id Identity) time.Time {
 	switch {
 	case id.ExpiresAt.IsZero():
 		return time.Time{}
@@ -62,6 +62,9 @@ func (s *session) beat() {
 	if s.late != nil {
 		changed = s.learnLocked(s.late)
 		s.late = nil
+	}
+	if s.renewal.failures == 0 { // else it waits for its retry
+		s.renewal.at = s.server.o.RenewAt(s.info.Identity)
 	}
 	renew := !s.renewal.underWay && !s.renewal.at.IsZero() && !now.Before(s.renewal.at)
 	s.renewal.underWay = s.renewal.underWay || renew

@@ -12,33 +12,40 @@ import (
 	"strings"
 
 	"golang.org/x/time/rate"
+
+	"github.com/kubenest/kubenest/api/socket"
 )
 
-// failureBuckets is how many sources and claimed clusters are told apart. Two that
-// fall together share a budget of failures, which costs only those that fail.
-const failureBuckets = 4096
+// budgetBuckets is how many buckets a table of budgets has.
+const budgetBuckets = 4096
 
-// failures slows those down whose token does not verify, by source and claimed
-// cluster: a balancer or a NAT puts many clusters behind one address, so one of
-// them alone would be unjust. Being a table of fixed size, nobody can fill it.
-type failures struct {
+// budgets bound how often something happens, by a key that peers choose. Being a
+// table of fixed size, nobody can fill it. A key has two buckets of it and is over
+// its budget when both are empty: sharing one with somebody costs nothing.
+type budgets struct {
 	seed    maphash.Seed
 	buckets []*rate.Limiter
 }
 
-func newFailures(l Limits) *failures {
-	f := &failures{seed: maphash.MakeSeed(), buckets: make([]*rate.Limiter, failureBuckets)}
+func newBudgets(b socket.Budget) *budgets {
+	f := &budgets{seed: maphash.MakeSeed(), buckets: make([]*rate.Limiter, budgetBuckets)}
 	for i := range f.buckets {
-		f.buckets[i] = rate.NewLimiter(rate.Limit(l.Failures.PerSecond), l.Failures.Burst)
+		f.buckets[i] = rate.NewLimiter(rate.Limit(b.PerSecond), b.Burst)
 	}
 	return f
 }
 
-// tooMany counts a failure, and reports whether there were too many.
-func (f *failures) tooMany(source netip.Addr, claimed string) bool {
-	key := source.String() + " " + claimed
-	return !f.buckets[maphash.String(f.seed, key)%failureBuckets].Allow()
+// tooMany counts one, and reports whether there were too many.
+func (f *budgets) tooMany(key string) bool {
+	hash := maphash.String(f.seed, key)
+	first := f.buckets[hash%budgetBuckets].Allow()
+	second := f.buckets[hash>>32%budgetBuckets].Allow()
+	return !first && !second
 }
+
+// failureKey is what failures are counted by: a balancer or a NAT puts many
+// clusters behind one address, so an address alone would be unjust.
+func failureKey(source netip.Addr, claimed string) string { return source.String() + " " + claimed }
 
 // sourceOf is where a request is from: the peer, or if that is a trusted proxy the
 // last hop in X-Forwarded-For that is not one. IPv6 sources are taken for their

@@ -25,7 +25,10 @@ const (
 	// busyRetry is when those that were refused as busy are asked to try again: at
 	// the earliest, and spread over as long again, so that they don't come together.
 	busyRetry = 2 * time.Second
-	// failureRetry is when those are that fail too often.
+	// strangersLogged is how many refusals a second of peers that nobody knows are
+	// worth a line in the log.
+	strangersLogged = 20
+	// failureRetry is when those are that fail, or connect, too often.
 	failureRetry = 30 * time.Second
 )
 
@@ -81,11 +84,14 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, a *attempt
 	if err != nil {
 		a.cause = err
 		refusal := refusalOf(err)
-		if refusal.Class == wire.ClassUnauthorized && s.failures.tooMany(a.source, claimed(err)) {
+		if refusal.Class == wire.ClassUnauthorized && s.failures.tooMany(failureKey(a.source, claimed(err))) {
 			a.status = http.StatusTooManyRequests
 			refusal = wire.Refuse(refusal.Class, "%s", refusal.Message).After(failureRetry)
 		}
 		return nil, refusal
+	}
+	if s.connections.tooMany(identity.ClusterID) {
+		return nil, wire.Refuse(wire.ClassBusy, "The operator of this cluster connects too often: does it crash, or run more than once?").After(failureRetry)
 	}
 	if !s.admission.enterAs(identity.ClusterID) {
 		return nil, busy("Other connections of this cluster are being opened. The operator tries again by itself.")
@@ -177,7 +183,7 @@ func (s *Server) refused(a attempt, refusal *wire.Refusal) {
 	switch {
 	case a.cause != nil && !decided:
 		s.o.Logger.Error(a.cause, "Could not decide on a connection", values...)
-	case a.status != 0: // anybody on the Internet can cause these, at any rate
+	case a.status != 0, a.identity.ClusterID == "" && !s.said.Allow(): // anybody on the Internet can cause these, at any rate
 		s.o.Logger.V(1).Info("Connection refused", values...)
 	default:
 		s.o.Logger.Info("Connection refused", values...)

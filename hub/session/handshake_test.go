@@ -199,6 +199,35 @@ func TestOnlyFailedAttemptsAreSlowed(t *testing.T) {
 	})
 }
 
+func TestStrangersCanNotFillTheLog(t *testing.T) {
+	bubble(t, session.Options{}, func(f *fixture) {
+		const attempts = 400
+		for i := range attempts {
+			f.authority.OnAuthenticate = func(context.Context, string) (session.Identity, error) {
+				return session.Identity{}, &token.Rejection{Refusal: wire.Refuse(wire.ClassUnauthorized, "no"), Subject: fmt.Sprintf("claimed-%d", i)}
+			}
+			f.wantRefused("t", 401, wire.ClassUnauthorized)
+		}
+		f.Expect(strings.Count(f.log.String(), `"level"=0 "msg"="Connection refused"`)).To(And(
+			BeNumerically(">", attempts/10), BeNumerically("<", attempts)))
+		f.Expect(f.metric("kubenest_hub_session_refusals_total", "unauthorized", "")).To(BeEquivalentTo(attempts), "all are counted")
+	})
+}
+
+func TestAClusterThatConnectsTooOftenHasToWait(t *testing.T) {
+	bubble(t, session.Options{}, func(f *fixture) {
+		for range session.DefaultLimits().Connections.Burst {
+			f.connect(cluster)
+		}
+		refusal, _ := f.wantRefused(f.token(cluster), 503, wire.ClassBusy)
+		f.Expect(refusal.Message).To(ContainSubstring("too often"))
+		f.Expect(f.authority.Claims()).To(HaveLen(session.DefaultLimits().Connections.Burst), "it costs no claim")
+		f.connect("cluster-2")
+		time.Sleep(time.Duration(refusal.RetryAfter) * time.Millisecond)
+		f.connect(cluster)
+	})
+}
+
 func TestTrustedProxiesTellTheSource(t *testing.T) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")}
 	bubble(t, session.Options{TrustedProxies: trusted}, func(f *fixture) {

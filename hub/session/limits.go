@@ -22,6 +22,9 @@ type Limits struct {
 	Heartbeats socket.Budget
 	// Messages of any kind; a session with more ends as wire.EndFlooding.
 	Messages socket.Budget
+	// Connections of one cluster: each costs a write to its record. With more, its
+	// operator is told to wait.
+	Connections socket.Budget
 	// Failures are the attempts with a token that does not verify, a source and
 	// claimed cluster, that are answered as such; with more, it is told to slow down.
 	Failures socket.Budget
@@ -37,6 +40,7 @@ func DefaultLimits() Limits {
 		OpeningsOfOne: 2,
 		Heartbeats:    socket.Budget{PerSecond: 5, Burst: 50},
 		Messages:      socket.Budget{PerSecond: 50, Burst: 500},
+		Connections:   socket.Budget{PerSecond: 0.2, Burst: 30},
 		Failures:      socket.Budget{PerSecond: 0.1, Burst: 5},
 		Queued:        socket.DefaultMaxQueued,
 	}
@@ -50,6 +54,7 @@ func (l Limits) orDefaults() Limits {
 	orDefault(&l.OpeningsOfOne, d.OpeningsOfOne)
 	orDefault(&l.Heartbeats, d.Heartbeats)
 	orDefault(&l.Messages, d.Messages)
+	orDefault(&l.Connections, d.Connections)
 	orDefault(&l.Failures, d.Failures)
 	orDefault(&l.Queued, d.Queued)
 	return l

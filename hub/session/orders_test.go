@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -215,5 +216,23 @@ func TestRenewAtIsTheOwnersToSay(t *testing.T) {
 		f.Expect(err).NotTo(HaveOccurred())
 		time.Sleep(time.Hour)
 		f.Expect(o.Received).To(BeEmpty())
+	})
+	var now atomic.Bool
+	later := func(id session.Identity) time.Time {
+		if now.Load() && id.TokenID == "jti-1" {
+			return id.IssuedAt
+		}
+		return time.Time{}
+	}
+	bubble(t, session.Options{RenewAt: later}, func(f *fixture) {
+		o := f.connect(cluster)
+		time.Sleep(time.Hour)
+		f.Expect(o.Received).To(BeEmpty())
+		now.Store(true)
+		time.Sleep(wire.DefaultTiming.Heartbeat)
+		credential := next[wire.Credential](f, o, wire.TypeCredential)
+		f.Expect(o.Send(wire.TypeStored, wire.Stored{ID: credential.ID})).To(Succeed())
+		time.Sleep(time.Hour)
+		f.Expect(o.Received).To(BeEmpty(), "once is enough")
 	})
 }

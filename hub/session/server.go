@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/gorilla/websocket"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"github.com/kubenest/kubenest/api/wire"
 )
@@ -43,22 +44,24 @@ type Options struct {
 	Metrics prometheus.Registerer
 	// TrustedProxies are those whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
-	// RenewAt says when a token is to be renewed, zero for never; nil is at two
-	// thirds of its life.
+	// RenewAt says when a token is to be renewed, zero for never. It is asked at each
+	// beat, so that it may change its mind, and must not block; nil is TwoThirds.
 	RenewAt func(Identity) time.Time
 }
 
 // Server accepts and holds the sessions of operators.
 type Server struct {
 	// Static.
-	o         Options
-	upgrader  websocket.Upgrader
-	admission *admission
-	failures  *failures
-	registry  *Registry
-	metrics   *metrics
-	ctx       context.Context //nolint:containedctx // the life of the server: sessions outlive the requests that open them
-	stop      context.CancelFunc
+	o           Options
+	upgrader    websocket.Upgrader
+	admission   *admission
+	connections *budgets // by cluster
+	failures    *budgets // by failureKey
+	said        *rate.Limiter
+	registry    *Registry
+	metrics     *metrics
+	ctx         context.Context //nolint:containedctx // the life of the server: sessions outlive the requests that open them
+	stop        context.CancelFunc
 
 	draining atomic.Pointer[wire.Moving] // what each session is told while Drain runs
 	door     door
@@ -76,7 +79,7 @@ func New(o Options) (*Server, error) {
 		return nil, errors.New("a session server needs an authority")
 	}
 	if o.RenewAt == nil {
-		o.RenewAt = twoThirds
+		o.RenewAt = TwoThirds
 	}
 	o.Limits = o.Limits.orDefaults()
 	m, err := newMetrics(o.Metrics)
@@ -92,10 +95,12 @@ func New(o Options) (*Server, error) {
 			WriteBufferPool:  &sync.Pool{},
 			Subprotocols:     []string{wire.Subprotocol},
 		},
-		admission: newAdmission(o.Limits),
-		failures:  newFailures(o.Limits),
-		registry:  newRegistry(m),
-		metrics:   m,
+		admission:   newAdmission(o.Limits),
+		connections: newBudgets(o.Limits.Connections),
+		failures:    newBudgets(o.Limits.Failures),
+		said:        rate.NewLimiter(strangersLogged, 10*strangersLogged),
+		registry:    newRegistry(m),
+		metrics:     m,
 	}
 	s.upgrader.Error = s.notUpgraded
 	s.ctx, s.stop = context.WithCancel(context.Background()) //nolint:forbidigo // ends with Close

@@ -166,6 +166,7 @@ func (s *session) finish(ended *socket.Ended) {
 	if end.Message == "" && ended.Err != nil {
 		end.Message = ended.Err.Error()
 	}
+	end.Message = wire.Line(end.Message, wire.MaxText) // it is in part the operator's words
 	s.server.registry.remove(s, end)
 	s.server.metrics.ended.WithLabelValues(string(ending)).Inc()
 	values := append(s.log(), "ending", ending, "byOperator", ended.Told, "message", end.Message, "age", end.Age.Round(time.Millisecond).String())

@@ -140,6 +140,7 @@ func (h *hub) newSessions(context.Context) error {
 		Logger:         h.log.WithName("session"),
 		Metrics:        metrics.Registry,
 		TrustedProxies: proxies,
+		RenewAt:        h.renewAt,
 	})
 	if err != nil {
 		return fmt.Errorf("make session server: %w", err)
@@ -161,6 +162,15 @@ func (h *hub) newSessions(context.Context) error {
 		Clock:     clock.RealClock{},
 	}
 	return nil
+}
+
+// renewAt renews tokens in time, and all of them when another key signs: only then
+// can the old one be removed without locking anybody out.
+func (h *hub) renewAt(id session.Identity) time.Time {
+	if id.KeyID != h.keys.Keyset().SigningKeyID() {
+		return id.IssuedAt
+	}
+	return session.TwoThirds(id)
 }
 
 // newControllers adds what runs on every replica to the first manager.

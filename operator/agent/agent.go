@@ -59,7 +59,10 @@ type Agent struct {
 	status   *status
 	watchdog time.Duration
 
-	epoch atomic.Int64 // the highest that a hub welcomed this agent with
+	latest atomic.Pointer[session] // that a hub welcomed; sessions are opened one by one
+
+	// Owned by Run.
+	recheck bool // credentials changed while a move was under way
 
 	mu     sync.Mutex
 	stored *Token // the last one that was stored
@@ -221,14 +224,4 @@ func asRefusal(err error) *wire.Refusal {
 		return f.refusal()
 	}
 	return nil
-}
-
-// raiseEpoch notes the newest session.
-func (a *Agent) raiseEpoch(epoch int64) {
-	for {
-		highest := a.epoch.Load()
-		if epoch <= highest || a.epoch.CompareAndSwap(highest, epoch) {
-			return
-		}
-	}
 }

@@ -6,6 +6,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -242,6 +243,44 @@ func TestANewHubURLMovesTheSession(t *testing.T) {
 	kept.Replace(given(t, second))
 	next(t, second.Sessions, "session with the other hub")
 	g.Expect(ended(t, old)).To(Equal(wire.EndMoving))
+}
+
+func TestCredentialsThatChangeDuringAMoveAreUsed(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	first, second := agenttest.Start(t, nil, nil), agenttest.Start(t, nil, nil)
+	kept := credentials.NewMemory(given(t, first))
+	start(t, agent.Options{Credentials: kept})
+	old := next(t, first.Sessions, "session")
+	other := given(t, second)
+	first.Decide(func(agenttest.Attempt) any {
+		kept.Replace(other)
+		for len(kept.Changed()) > 0 { // until the agent has heard of it
+			runtime.Gosched()
+		}
+		return nil
+	})
+	g.Expect(old.Send(wire.TypeMoving, wire.Moving{Reason: "test"})).To(Succeed())
+	next(t, first.Sessions, "session with what was loaded before")
+	next(t, second.Sessions, "session with the other hub")
+}
+
+func TestAHubThatCountsAnewIsHeeded(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	hub, rebuilt := agenttest.Start(t, nil, nil), agenttest.Start(t, nil, nil)
+	kept := credentials.NewMemory(given(t, hub))
+	start(t, agent.Options{Credentials: kept})
+	old := next(t, hub.Sessions, "session")
+	g.Expect(old.Send(wire.TypeMoving, wire.Moving{Reason: "test"})).To(Succeed())
+	g.Expect(next(t, hub.Sessions, "next session").Welcome.Epoch).To(BeEquivalentTo(2))
+
+	kept.Replace(given(t, rebuilt))
+	s := next(t, rebuilt.Sessions, "session with the rebuilt hub")
+	g.Expect(s.Welcome.Epoch).To(BeEquivalentTo(1), "its records' epochs begin anew")
+	bundle, _ := authority(t)
+	g.Expect(s.Send(wire.TypeTrust, wire.Trust{ID: "new", CABundle: rebuilt.CA + bundle})).To(Succeed())
+	g.Expect(nextMessage[wire.Stored](t, s, wire.TypeStored)).To(Equal(wire.Stored{ID: "new"}))
 }
 
 func TestUnknownMessagesAreIgnored(t *testing.T) {

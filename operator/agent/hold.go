@@ -37,6 +37,13 @@ func (a *Agent) serve(ctx context.Context, s *session) *session {
 	moving, settle := context.WithCancel(ctx)
 	defer settle()
 	var next chan *session // non-nil while the agent moves
+	if a.recheck {         // credentials changed while the agent moved here
+		a.recheck = false
+		if a.retargeted(ctx, s) {
+			s.log.Info("Credentials changed meanwhile, moving to a session with the new ones")
+			next = a.move(ctx, moving, 0)
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -55,7 +62,9 @@ func (a *Agent) serve(ctx context.Context, s *session) *session {
 				next = a.move(ctx, moving, share(within, a.o.Chance()))
 			}
 		case <-a.o.Credentials.Changed():
-			if next == nil && a.retargeted(ctx, s) {
+			if next != nil {
+				a.recheck = true // the move may have loaded the old ones
+			} else if a.retargeted(ctx, s) {
 				s.log.Info("Credentials changed, moving to a session with the new ones")
 				next = a.move(ctx, moving, 0)
 			}

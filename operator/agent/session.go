@@ -98,7 +98,7 @@ func (a *Agent) open(ctx context.Context, t target, identity Identity) (*session
 		orders: make(chan order, maxOrders), moving: make(chan wire.Moving, 1), done: make(chan struct{}),
 		sent: facts,
 	}
-	a.raiseEpoch(welcome.Epoch)
+	a.latest.Store(s)
 	a.reporter.every.Store(int64(welcome.Timing().Heartbeat))
 	s.log.Info("Connected to the hub", "url", t.url.String(), "replica", welcome.Replica,
 		"hubVersion", welcome.HubVersion, "token", t.token)
@@ -183,8 +183,9 @@ func (s *session) beat() {
 }
 
 // newest reports whether no later session has been welcomed. State from another is
-// out of date.
-func (s *session) newest() bool { return s.welcome.Epoch >= s.agent.epoch.Load() }
+// out of date. Epochs don't tell: those of a hub that was restored or built anew
+// begin lower.
+func (s *session) newest() bool { return s.agent.latest.Load() == s }
 
 // leave ends the session on purpose and waits until it is over.
 func (s *session) leave(ending wire.Ending, reason string) {

@@ -124,7 +124,8 @@ func (c Control) Give(ctx context.Context, o Order) (done Done, err error) {
 	if err != nil {
 		return done, fmt.Errorf("encode order: %w", err)
 	}
-	return done, c.do(ctx, http.MethodPost, "/order", bytes.NewReader(body), &done)
+	err = c.do(ctx, http.MethodPost, "/order", bytes.NewReader(body), &done)
+	return done, err
 }
 
 func (c Control) do(ctx context.Context, method, path string, body io.Reader, into any) error {

@@ -102,7 +102,8 @@ type Control struct {
 
 // Stats of the server now.
 func (c Control) Stats(ctx context.Context) (s Stats, err error) {
-	return s, c.ask(ctx, http.MethodGet, "/stats", &s)
+	err = c.ask(ctx, http.MethodGet, "/stats", &s)
+	return s, err
 }
 
 // Settle has the server collect its garbage and give the memory back.
@@ -112,7 +113,8 @@ func (c Control) Settle(ctx context.Context) error {
 
 // Tokens makes tokens of new clusters.
 func (c Control) Tokens(ctx context.Context, count int) (tokens []string, err error) {
-	return tokens, c.ask(ctx, http.MethodGet, "/tokens?count="+strconv.Itoa(count), &tokens)
+	err = c.ask(ctx, http.MethodGet, "/tokens?count="+strconv.Itoa(count), &tokens)
+	return tokens, err
 }
 
 // Profile writes a profile of the server to a file. name is one that

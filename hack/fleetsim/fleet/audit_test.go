@@ -20,12 +20,12 @@ kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: None
-  verbs: [get, list, watch]
+  nonResourceURLs: ["*"]
 - level: Metadata
 `
 
-// auditArgs are the API server's arguments for an audit log of everything that is
-// not a read.
+// auditArgs are the API server's arguments for an audit log of all that is about
+// objects.
 func auditArgs(policy, log string) ([]string, error) {
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return nil, err
@@ -42,9 +42,12 @@ type auditEvent struct {
 	Received  time.Time `json:"requestReceivedTimestamp"`
 }
 
-// culprits are those who wrote other things than Leases after a time, with what
-// they wrote and how often, the most frequent first.
-func culprits(log string, since time.Time) ([]string, error) {
+// read reports whether it changed nothing.
+func (e *auditEvent) read() bool { return slices.Contains([]string{"get", "list", "watch"}, e.Verb) }
+
+// audited says who did what between two times and how often, the most frequent
+// first.
+func audited(log string, from, to time.Time, which func(*auditEvent) bool) ([]string, error) {
 	file, err := os.Open(log)
 	if err != nil {
 		return nil, err
@@ -58,7 +61,7 @@ func culprits(log string, since time.Time) ([]string, error) {
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			return nil, fmt.Errorf("read audit log: %w", err)
 		}
-		if e.Received.Before(since) || e.ObjectRef == nil || e.ObjectRef.Resource == "leases" {
+		if e.Received.Before(from) || e.Received.After(to) || e.ObjectRef == nil || e.ObjectRef.Resource == "leases" || !which(&e) {
 			continue
 		}
 		agent, _, _ := strings.Cut(e.UserAgent, "/")

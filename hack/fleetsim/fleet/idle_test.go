@@ -11,15 +11,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/hack/environment"
 	"github.com/kubenest/kubenest/hack/fleetsim/fleet"
 	"github.com/kubenest/kubenest/hack/fleetsim/requests"
 )
+
+// TestMain has controller-runtime, of which the environment has a client, be quiet.
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	m.Run()
+}
 
 const (
 	idleClusters = 1000
@@ -44,7 +52,7 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	e := start(ctx, t)
-	log := audit(ctx, t, e)
+	auditLog := audit(ctx, t, e)
 	c := e.Client()
 	config, err := e.Management().RESTConfig()
 	g.Expect(err).NotTo(HaveOccurred())
@@ -78,14 +86,17 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	sleep(ctx, idleFor)
 	after, err := requests.Scrape(ctx, config)
 	g.Expect(err).NotTo(HaveOccurred())
+	ended := time.Now()
 
 	stats, err = f.Stats()
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(stats.Connected).To(Equal(idleClusters), "%v", stats)
 	g.Expect(stats.Endings).To(Equal(endings), "no session ended")
 	written := after.Since(before).Only(requests.Kind.Write)
-	t.Logf("in %v: writes: %v; reads: %v", idleFor, written, after.Since(before).Only(func(k requests.Kind) bool { return k.About() && !k.Write() }))
-	others, err := culprits(log, idle)
+	reads, err := audited(auditLog, idle, ended, (*auditEvent).read)
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Logf("in %v: writes: %v; reads:\n%s", idleFor, written, strings.Join(reads, "\n"))
+	others, err := audited(auditLog, idle, ended, func(e *auditEvent) bool { return !e.read() })
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(written.Only(notLeases)).To(BeEmpty(), "only Leases are renewed; the audit log has:\n%s", strings.Join(others, "\n"))
 	g.Expect(others).To(BeEmpty())
@@ -114,7 +125,7 @@ func start(ctx context.Context, t *testing.T) *environment.Environment {
 		t.Fatalf("start the environment: %v", err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 		defer cancel()
 		if t.Failed() {
 			t.Logf("the hub's log ends:\n%s", e.Hub().Process().Tail(20))
@@ -127,8 +138,8 @@ func start(ctx context.Context, t *testing.T) *environment.Environment {
 // audit has the API server write an audit log, and returns its path.
 func audit(ctx context.Context, t *testing.T, e *environment.Environment) string {
 	t.Helper()
-	log, server := filepath.Join(e.Dir(), "audit.log"), e.Management().APIServer()
-	args, err := auditArgs(filepath.Join(e.Dir(), "audit.yaml"), log)
+	file, server := filepath.Join(e.Dir(), "audit.log"), e.Management().APIServer()
+	args, err := auditArgs(filepath.Join(e.Dir(), "audit.yaml"), file)
 	if err != nil {
 		t.Fatalf("write audit policy: %v", err)
 	}
@@ -140,7 +151,7 @@ func audit(ctx context.Context, t *testing.T, e *environment.Environment) string
 	if err := e.Hub().Process().AwaitReady(ctx); err != nil {
 		t.Fatalf("wait for the hub: %v", err)
 	}
-	return log
+	return file
 }
 
 // versions are the resourceVersions of all records, Secrets and Events.
