@@ -20,6 +20,9 @@ const (
 	ReasonNotAnOrganization = "NotAnOrganization"
 	// ReasonClusterIDTaken (False): an older record has the same cluster id.
 	ReasonClusterIDTaken = "ClusterIDTaken"
+	// ReasonAwaitingMachines (False): the machines of a provisioned cluster are not
+	// up yet, so nobody could use a token.
+	ReasonAwaitingMachines = "AwaitingMachines"
 	// ReasonAbandoned (False): spec.abandoned is set, so tokens are revoked. Also
 	// of Connected, for the same cause.
 	ReasonAbandoned = "Abandoned"

@@ -117,7 +117,7 @@ func Summarize(spec *ManagedClusterSpec, conditions []metav1.Condition, operator
 		because(&ready, ReasonClusterDisconnected, "The cluster's present state is not known: "+connected.Message)
 		return []metav1.Condition{ready}
 	case spec.Provision != nil && !isTrue(provisioned):
-		message := "The machines are being created."
+		message := "No provider has taken the cluster up yet."
 		if provisioned != nil && provisioned.Message != "" {
 			message = provisioned.Message
 		}

@@ -140,8 +140,9 @@ type LocalReference struct {
 
 // OperatorSettings are settings of the operator on the cluster.
 type OperatorSettings struct {
-	// values are merged over the values.yaml that kubenest generates for the
-	// operator chart, and over what provisioned machines install.
+	// values are merged with the values.yaml that kubenest generates for the
+	// operator chart, and with what provisioned machines install. Those that
+	// kubenest knows (hub and cluster) win.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object

@@ -207,6 +207,10 @@ func admit(record *kubenestv1.ManagedCluster, id *session.Identity) error {
 			record.Namespace, record.Name, id.Generation, record.TokenFloor(), record.ConnectionSecretName())
 	case clusterIDTaken(record):
 		return unknownCluster()
+	case registeredIs(record, kubenestv1.ReasonNotAnOrganization):
+		return wire.Refuse(wire.ClassUnknownCluster,
+			"the record %s/%s is not in an organization any more: label its namespace %s=true",
+			record.Namespace, record.Name, kubenestv1.OrganizationLabel)
 	}
 	return nil
 }
@@ -214,8 +218,13 @@ func admit(record *kubenestv1.ManagedCluster, id *session.Identity) error {
 // clusterIDTaken reports whether the registration controller found that the
 // record's id is another one's.
 func clusterIDTaken(record *kubenestv1.ManagedCluster) bool {
+	return registeredIs(record, kubenestv1.ReasonClusterIDTaken)
+}
+
+// registeredIs reports whether a record could not be taken up for a reason.
+func registeredIs(record *kubenestv1.ManagedCluster, reason string) bool {
 	c := meta.FindStatusCondition(record.Status.Conditions, kubenestv1.ConditionRegistered)
-	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == kubenestv1.ReasonClusterIDTaken
+	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == reason
 }
 
 func unknownCluster() error {

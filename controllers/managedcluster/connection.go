@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,7 +53,9 @@ type chartCluster struct {
 	Token string `json:"token"`
 }
 
-// values generates values.yaml and merges the record's own values over it.
+// values generates values.yaml: the record's own values, merged with those that
+// the hub knows, which win. Whoever may edit a record but not read its Secret must
+// not be able to send the token elsewhere at the next install.
 func (r *RegistrationReconciler) values(record *kubenestv1.ManagedCluster, token string) ([]byte, error) {
 	generated, err := json.Marshal(chartValues{
 		Hub:     chartHub{URL: r.HubURL, CABundle: r.CABundle()},
@@ -63,17 +64,37 @@ func (r *RegistrationReconciler) values(record *kubenestv1.ManagedCluster, token
 	if err != nil {
 		return nil, fmt.Errorf("generate values.yaml: %w", err)
 	}
+	merged := map[string]any{}
 	if o := record.Spec.Operator; o != nil && o.Values != nil && len(o.Values.Raw) > 0 {
-		// A merge patch merges objects key by key, as Helm merges values.
-		if generated, err = jsonpatch.MergePatch(generated, o.Values.Raw); err != nil {
-			return nil, fmt.Errorf("merge spec.operator.values: %w", err)
+		if err := json.Unmarshal(o.Values.Raw, &merged); err != nil {
+			return nil, fmt.Errorf("read spec.operator.values: %w", err)
 		}
 	}
-	values, err := yaml.JSONToYAML(generated)
+	var known map[string]any
+	if err := json.Unmarshal(generated, &known); err != nil {
+		return nil, fmt.Errorf("generate values.yaml: %w", err)
+	}
+	values, err := yaml.Marshal(overlay(merged, known))
 	if err != nil {
 		return nil, fmt.Errorf("write values.yaml: %w", err)
 	}
 	return values, nil
+}
+
+// overlay merges values as Helm does, key by key. A null stays: it unsets a
+// chart's default.
+func overlay(values, over map[string]any) map[string]any {
+	if values == nil {
+		values = map[string]any{}
+	}
+	for key, value := range over {
+		if inner, ok := value.(map[string]any); ok {
+			below, _ := values[key].(map[string]any)
+			value = overlay(below, inner)
+		}
+		values[key] = value
+	}
+	return values
 }
 
 func ownedBy(secret *corev1.Secret, record *kubenestv1.ManagedCluster) bool {

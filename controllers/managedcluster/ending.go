@@ -29,6 +29,9 @@ func endingReason(end session.End, timing wire.Timing) (reason, message string) 
 	case wire.EndRevoked:
 		return kubenestv1.ReasonTokenRevoked,
 			"The operator's token was revoked. Install the operator again with the values.yaml of the connection Secret."
+	case wire.EndUnknownCluster:
+		return kubenestv1.ReasonSessionClosed,
+			"The hub closed the session, since the record is not taken up any more; the operator connects again by itself once it is."
 	case wire.EndProtocol, wire.EndFlooding:
 		message = "The operator broke the session's protocol."
 		if end.Message != "" {

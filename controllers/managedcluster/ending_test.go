@@ -16,14 +16,15 @@ import (
 
 func TestEndingReason(t *testing.T) {
 	for ending, want := range map[wire.Ending]string{
-		wire.EndGoodbye:  kubenestv1.ReasonOperatorStopped,
-		wire.EndSilent:   kubenestv1.ReasonHeartbeatTimeout,
-		wire.EndRevoked:  kubenestv1.ReasonTokenRevoked,
-		wire.EndProtocol: kubenestv1.ReasonProtocolError,
-		wire.EndFlooding: kubenestv1.ReasonProtocolError,
-		wire.EndSlow:     kubenestv1.ReasonSessionClosed,
-		wire.EndLost:     kubenestv1.ReasonSessionClosed,
-		wire.EndMoving:   kubenestv1.ReasonSessionClosed,
+		wire.EndGoodbye:        kubenestv1.ReasonOperatorStopped,
+		wire.EndSilent:         kubenestv1.ReasonHeartbeatTimeout,
+		wire.EndRevoked:        kubenestv1.ReasonTokenRevoked,
+		wire.EndProtocol:       kubenestv1.ReasonProtocolError,
+		wire.EndFlooding:       kubenestv1.ReasonProtocolError,
+		wire.EndSlow:           kubenestv1.ReasonSessionClosed,
+		wire.EndLost:           kubenestv1.ReasonSessionClosed,
+		wire.EndUnknownCluster: kubenestv1.ReasonSessionClosed,
+		wire.EndMoving:         kubenestv1.ReasonSessionClosed,
 	} {
 		t.Run(string(ending), func(t *testing.T) {
 			g := NewWithT(t)

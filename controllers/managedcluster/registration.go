@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -136,6 +137,11 @@ func (r *RegistrationReconciler) refuse(ctx context.Context, reg *registration) 
 		reg.status, reg.reason = metav1.ConditionFalse, kubenestv1.ReasonNotAnOrganization
 		reg.message = fmt.Sprintf("Namespace %s is not an organization, and kubenest acts in organizations only: kubectl label namespace %s %s=true",
 			record.Namespace, record.Namespace, kubenestv1.OrganizationLabel)
+		return true, nil
+	}
+	if p := record.Spec.Provision; p != nil && !meta.IsStatusConditionTrue(record.Status.Conditions, kubenestv1.ConditionProvisioned) {
+		reg.status, reg.reason = metav1.ConditionFalse, kubenestv1.ReasonAwaitingMachines
+		reg.message = "The token is issued when the machines are up."
 		return true, nil
 	}
 	owner, err := recordOf(ctx, r.Client, record.ID())

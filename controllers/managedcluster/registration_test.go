@@ -68,14 +68,18 @@ var _ = Describe("Registration", func() {
 	It("writes a values.yaml with the user's own values merged in", func() {
 		h.create("shop", func(r *kubenestv1.ManagedCluster) {
 			r.Spec.Operator = &kubenestv1.OperatorSettings{Values: &runtime.RawExtension{
-				Raw: []byte(`{"resources":{"limits":{"memory":"256Mi"}},"hub":{"caBundle":"another CA"}}`),
+				Raw: []byte(`{"resources":{"limits":{"memory":"256Mi"}},"tolerations":null,
+					"hub":{"url":"https://thief.example.com","retries":3},"cluster":"nonsense"}`),
 			}}
 		})
 		registered("shop")
 		var values map[string]any
 		Expect(yaml.Unmarshal(h.secret("shop")()["values.yaml"], &values)).To(Succeed())
 		Expect(values).To(HaveKeyWithValue("resources", HaveKeyWithValue("limits", HaveKeyWithValue("memory", "256Mi"))))
-		Expect(values).To(HaveKeyWithValue("hub", And(HaveKeyWithValue("caBundle", "another CA"), HaveKeyWithValue("url", "https://hub.example.com"))))
+		Expect(values).To(HaveKeyWithValue("tolerations", BeNil()), "null unsets a chart's default")
+		Expect(values).To(HaveKeyWithValue("hub", And(
+			HaveKeyWithValue("url", "https://hub.example.com"), HaveKeyWithValue("caBundle", "the CA"), HaveKeyWithValue("retries", BeEquivalentTo(3)))),
+			"what the hub knows wins")
 		Expect(values).To(HaveKeyWithValue("cluster", HaveKeyWithValue("token", string(h.secret("shop")()["token"]))))
 	})
 
@@ -125,6 +129,7 @@ var _ = Describe("Registration", func() {
 		Expect(h.secret("shop")()).To(Equal(map[string][]byte{"theirs": []byte("untouched")}))
 
 		By("writing nothing while it tries again")
+		Eventually(h.condition("shop", kubenestv1.ConditionConnected)).Should(Equal("False/NeverConnected"), "the other controller has had its say")
 		at := h.get("shop").ResourceVersion
 		Consistently(func() string { return h.get("shop").ResourceVersion }).Should(Equal(at))
 		Expect(h.get("shop").Status.Token.Generation).To(BeEquivalentTo(1), "the token that was never stored counts once")

@@ -214,7 +214,7 @@ func (r *SessionReconciler) held(ctx context.Context, record *kubenestv1.Managed
 		return r.unknownToRecord(ctx, record, info)
 	}
 	if err := admit(record, &info.Identity); err != nil {
-		r.Sessions.Close(info.ClusterID, info.SessionID, wire.EndRevoked, err.Error())
+		r.Sessions.Close(info.ClusterID, info.SessionID, endingOf(err), err.Error())
 		return ctrl.Result{}, nil
 	}
 	now := r.Authority.Clock.Now()
@@ -232,6 +232,15 @@ func (r *SessionReconciler) held(ctx context.Context, record *kubenestv1.Managed
 	}
 	setEstablished(record, desired, shown, metav1.NewTime(now).Rfc3339Copy())
 	return ctrl.Result{RequeueAfter: wait}, r.Authority.writer.write(ctx, record, desired)
+}
+
+// endingOf is how a session ends whose record no longer admits it.
+func endingOf(refused error) wire.Ending {
+	var refusal *wire.Refusal
+	if errors.As(refused, &refusal) && refusal.Class == wire.ClassUnknownCluster {
+		return wire.EndUnknownCluster
+	}
+	return wire.EndRevoked
 }
 
 // unknownToRecord is a session that the record does not know. Usually the cache

@@ -61,32 +61,38 @@ func measure(ctx context.Context, o *options, out, progress io.Writer) (err erro
 			return fmt.Errorf("make folder for profiles: %w", err)
 		}
 	}
+	before, used := loadAverage(), readCPUUse()
+	if err := b.measureAll(ctx); err != nil {
+		return err
+	}
+	b.print(out, before, used.othersSince())
+	return nil
+}
+
+// measureAll measures what was asked for. All processes have ended when it returns.
+func (b *bench) measureAll(ctx context.Context) error {
 	b.group = process.NewGroup(nil)
 	defer func() {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
 		b.group.Stop(stopping)
 	}()
-	before := loadAverage()
 	if slices.Contains(b.only, partSessions) {
 		if err := b.measureSessions(ctx); err != nil {
 			return err
 		}
 	}
 	if slices.Contains(b.only, partRestart) || slices.Contains(b.only, partIdle) {
-		if err := b.measureHub(ctx); err != nil {
-			return err
-		}
+		return b.measureHub(ctx)
 	}
-	b.print(out, before)
 	return nil
 }
 
-func (b *bench) print(out io.Writer, loadBefore string) {
+func (b *bench) print(out io.Writer, loadBefore, others string) {
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
 	say("")
 	say("machine: %s", machine())
-	say("load average before: %s; took %v", loadBefore, time.Since(b.start).Round(time.Second))
+	say("load average before: %s; other programs took %s of the machine; the run took %v", loadBefore, others, time.Since(b.start).Round(time.Second))
 	if b.quick {
 		say("--quick: the numbers mean nothing")
 	}

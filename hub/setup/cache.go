@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -25,10 +26,25 @@ func cacheOptions() cache.Options {
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Secret{}: {
-				Label: labels.SelectorFromSet(labels.Set{kubenestv1.ConnectionLabel: "true"}),
+				Label:     labels.SelectorFromSet(labels.Set{kubenestv1.ConnectionLabel: "true"}),
+				Transform: ownSecretsOnly,
 			},
 		},
 	}
+}
+
+// ownSecretsOnly empties Secrets that are not a record's: anybody may put the
+// label on a Secret of theirs, of any size.
+func ownSecretsOnly(o any) (any, error) {
+	secret, ok := o.(*corev1.Secret)
+	if !ok {
+		return o, nil
+	}
+	secret.ManagedFields = nil
+	if owner := metav1.GetControllerOf(secret); owner == nil || owner.Kind != "ManagedCluster" {
+		secret.Data = nil
+	}
+	return secret, nil
 }
 
 // borrowed is the first manager's cache, lent to a second manager that comes

@@ -43,10 +43,12 @@ func (h *hub) serve(ctx context.Context) error {
 	server := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: wire.OpeningTimeout,
-		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          quietLog(h.log.WithName("http")),
 	}
+	// An answer here is a refusal: nobody has a second request to send at once, and
+	// who waits holds a file descriptor.
+	server.SetKeepAlivesEnabled(false)
 	h.log.Info("Listening for operators", "address", listener.Addr().String(), "externalURL", h.options.Server.ExternalURL)
 	go wait.UntilWithContext(ctx, h.judgeAccepting, acceptEvery)
 	unwatch := context.AfterFunc(ctx, func() {

@@ -14,8 +14,9 @@ import (
 //
 // OperatorSettings are settings of the operator on the cluster.
 type OperatorSettingsApplyConfiguration struct {
-	// values are merged over the values.yaml that kubenest generates for the
-	// operator chart, and over what provisioned machines install.
+	// values are merged with the values.yaml that kubenest generates for the
+	// operator chart, and with what provisioned machines install. Those that
+	// kubenest knows (hub and cluster) win.
 	Values *runtime.RawExtension `json:"values,omitempty"`
 }
 
