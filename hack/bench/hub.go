@@ -146,7 +146,11 @@ func (b *bench) measureRestart(ctx context.Context, h *hub) error {
 	if _, err := h.holder(ctx, holder); err != nil {
 		return err
 	}
-	b.say("hub: all connected again after %.1fs", last.Sub(killed).Seconds())
+	stats, err := h.fleet.Stats()
+	if err != nil {
+		return err
+	}
+	b.say("hub: all connected again after %.1fs; since the start of the fleet: %v", last.Sub(killed).Seconds(), stats)
 
 	p, err := b.startPair(ctx, "restart", server.Bare)
 	if err != nil {

@@ -5,9 +5,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/kubenest/kubenest/api/wire"
@@ -103,7 +103,7 @@ func (b *bench) measureServer(ctx context.Context, kind server.Kind) (f figures,
 		held = sessions
 		b.say("%s server: %d sessions, the last %d in %.1fs; letting them beat for %v", kind, held, f.opened, f.took.Seconds(), b.paces.settle)
 		natural := float64(held) / wire.DefaultTiming.Heartbeat.Seconds()
-		if f.natural, err = p.beat(ctx, natural, b.paces.settle); err != nil {
+		if f.natural, err = p.beatProfiled(ctx, "pace", natural, b.paces.settle); err != nil {
 			return f, err
 		}
 		m, err := p.memory(ctx)
@@ -113,20 +113,28 @@ func (b *bench) measureServer(ctx context.Context, kind server.Kind) (f figures,
 		f.steps = append(f.steps, step{sessions: held, memory: memory{standing: m.standing - base, settled: m.settled - base}})
 		b.say("%s server: %s a session", kind, kilobytes(float64(m.settled-base)/float64(held)))
 	}
-	if err := p.profile(ctx, "heap", "goroutine"); err != nil || kind == server.Frugal {
-		return f, err
+	for _, name := range []string{"heap", "goroutine"} {
+		if err := p.profile(ctx, name, name); err != nil {
+			return f, err
+		}
+	}
+	if kind == server.Frugal {
+		return f, nil
 	}
 	b.say("%s server: heartbeats", kind)
 	if f.paced, err = p.beat(ctx, b.paces.perSecond, b.paces.beat); err != nil {
 		return f, err
 	}
-	profiled := make(chan error, 1)
-	go func() { profiled <- p.profile(ctx, fmt.Sprintf("profile?seconds=%.0f", b.paces.beat.Seconds())) }()
-	f.saturated, err = p.beat(ctx, 0, b.paces.beat)
-	if err := <-profiled; err != nil {
-		return f, err
-	}
+	f.saturated, err = p.beatProfiled(ctx, "saturated", 0, b.paces.beat)
 	return f, err
+}
+
+// beatProfiled is beat with a profile of the CPU, if profiles were asked for.
+func (p *pair) beatProfiled(ctx context.Context, file string, perSecond float64, lasting time.Duration) (use, error) {
+	profiled := make(chan error, 1)
+	go func() { profiled <- p.profile(ctx, fmt.Sprintf("profile?seconds=%.0f", lasting.Seconds()), file) }()
+	u, err := p.beat(ctx, perSecond, lasting)
+	return u, errors.Join(err, <-profiled)
 }
 
 // warmUp gives a server some sessions and takes them away. It returns the memory
@@ -148,16 +156,10 @@ func (p *pair) warmUp(ctx context.Context) (int, error) {
 	return m.settled, err
 }
 
-// profile writes profiles, if they were asked for.
-func (p *pair) profile(ctx context.Context, names ...string) error {
+// profile writes a profile, if profiles were asked for.
+func (p *pair) profile(ctx context.Context, name, file string) error {
 	if p.b.profiles == "" {
 		return nil
 	}
-	for _, name := range names {
-		file, _, _ := strings.Cut(name, "?")
-		if err := p.control.Profile(ctx, name, filepath.Join(p.b.profiles, string(p.kind)+"-"+file+".pprof")); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.control.Profile(ctx, name, filepath.Join(p.b.profiles, string(p.kind)+"-"+file+".pprof"))
 }

@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 )
 
-// AwaitQuiet waits until nothing but Leases was written for a while. The error, when
-// ctx ends, says what was written last.
+// AwaitQuiet waits until for a while nothing but Leases was written, and no record
+// read: Kubernetes' garbage collector reads each that is new, once. The error, when
+// ctx ends, says what was asked last.
 func AwaitQuiet(ctx context.Context, config *rest.Config, quiet time.Duration) error {
 	ticker := time.NewTicker(quiet)
 	defer ticker.Stop()
@@ -20,19 +23,21 @@ func AwaitQuiet(ctx context.Context, config *rest.Config, quiet time.Duration) e
 	if err != nil {
 		return err
 	}
-	var written Counts
+	var asked Counts
 	for {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return fmt.Errorf("the API server does not come to rest (written last: %v): %w", written, context.Cause(ctx))
+			return fmt.Errorf("the API server does not come to rest (asked last: %v): %w", asked, context.Cause(ctx))
 		}
 		now, err := Scrape(ctx, config)
 		if err != nil {
 			return err
 		}
-		written = now.Since(last).Only(func(k Kind) bool { return k.Write() && !k.Lease() })
-		if len(written) == 0 {
+		asked = now.Since(last).Only(func(k Kind) bool {
+			return k.Write() && !k.Lease() || k.Verb == "GET" && k.Group == kubenestv1.GroupVersion.Group
+		})
+		if len(asked) == 0 {
 			return nil
 		}
 		last = now
