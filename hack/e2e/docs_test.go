@@ -15,7 +15,7 @@ import (
 )
 
 // block is a fenced block of a page: what it is written in, and its text.
-var block = regexp.MustCompile("(?ms)^```(sh|yaml)\n(.*?)^```$")
+var block = regexp.MustCompile("(?s)\n```(sh|yaml)\n(.*?\n)```\n")
 
 // script makes one shell script of a page: its sh blocks as they stand, its yaml
 // blocks applied, in the order in which a reader meets them.
