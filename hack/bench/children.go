@@ -188,9 +188,22 @@ func (p *pair) memory(ctx context.Context) (m memory, err error) {
 	if err := p.control.Settle(ctx); err != nil {
 		return m, err
 	}
-	m.settled, err = resident(pid)
+	if m.settled, err = resident(pid); err != nil {
+		return m, err
+	}
+	stats, err := p.control.Stats(ctx)
+	m.heap, m.stacks = int(stats.HeapBytes), int(stats.Stack)
 	return m, err
 }
 
-// memory in bytes.
-type memory struct{ standing, settled int }
+// memory of a process in bytes: what is resident as it stands, what is once garbage
+// is collected, and of that the heap and the stacks.
+type memory struct{ standing, settled, heap, stacks int }
+
+// since is the growth over a process that had settled.
+func (m memory) since(base memory) memory {
+	return memory{
+		standing: m.standing - base.settled, settled: m.settled - base.settled,
+		heap: m.heap - base.heap, stacks: m.stacks - base.stacks,
+	}
+}

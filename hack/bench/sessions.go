@@ -39,6 +39,13 @@ type step struct {
 	memory
 }
 
+// String tells where the memory of a session is.
+func (s step) String() string {
+	each := func(n int) string { return kilobytes(float64(n) / float64(s.sessions)) }
+	return fmt.Sprintf("%s a session at %d: heap %s, stack %s, the rest is the runtime's",
+		each(s.settled), s.sessions, each(s.heap), each(s.stacks))
+}
+
 // steps are the numbers of sessions at which memory is read.
 func (b *bench) steps() []int {
 	const first = 1000
@@ -78,6 +85,9 @@ func (b *bench) measureSessions(ctx context.Context) error {
 		compared("… server's CPU for one", each(bare.saturated), each(kubenest.saturated), micros),
 		compared(fmt.Sprintf("server's CPU a heartbeat at %.0f a second", b.paces.perSecond), each(bare.paced), each(kubenest.paced), micros),
 		compared(fmt.Sprintf("CPU of %d sessions at their own pace, of a core", b.sessions), share(bare.natural), share(kubenest.natural), percent))
+	for i, name := range []string{"bare", "kubenest", "frugal"} {
+		b.note("Memory of the %s server: %v.", name, all[i].steps[len(all[i].steps)-1])
+	}
 	b.note("Memory is the growth of the server process's VmRSS, divided by the sessions; KB are 1024 bytes. The frugal bare server leaves its handler and has 512-byte buffers.")
 	b.note("A session is accepted when TLS 1.3, upgrade, token, hello and welcome are through; the bare server checks no token. The last %d of %d sessions count.", bare.opened, b.sessions)
 	b.note("Heartbeats carry figures that moved. Their own pace is one every %[1]v; kubenest also pings each session every %[1]v. Clients and server share the cores, so that rates hold for this machine and the ratios for any.", wire.DefaultTiming.Heartbeat)
@@ -110,8 +120,9 @@ func (b *bench) measureServer(ctx context.Context, kind server.Kind) (f figures,
 		if err != nil {
 			return f, err
 		}
-		f.steps = append(f.steps, step{sessions: held, memory: memory{standing: m.standing - base, settled: m.settled - base}})
-		b.say("%s server: %s a session", kind, kilobytes(float64(m.settled-base)/float64(held)))
+		s := step{sessions: held, memory: m.since(base)}
+		f.steps = append(f.steps, s)
+		b.say("%s server: %s", kind, s)
 	}
 	for _, name := range []string{"heap", "goroutine"} {
 		if err := p.profile(ctx, name, name); err != nil {
@@ -138,22 +149,21 @@ func (p *pair) beatProfiled(ctx context.Context, file string, perSecond float64,
 }
 
 // warmUp gives a server some sessions and takes them away. It returns the memory
-// that the server has then, in bytes.
-func (p *pair) warmUp(ctx context.Context) (int, error) {
+// that the server has then.
+func (p *pair) warmUp(ctx context.Context) (memory, error) {
 	if _, _, err := p.open(ctx, warmUp); err != nil {
-		return 0, err
+		return memory{}, err
 	}
 	if _, err := p.beat(ctx, warmUp, time.Second); err != nil {
-		return 0, err
+		return memory{}, err
 	}
 	if _, err := p.give(ctx, func(int) load.Order { return load.Order{Close: true} }); err != nil {
-		return 0, err
+		return memory{}, err
 	}
 	if _, err := p.awaitSessions(ctx, 0); err != nil {
-		return 0, err
+		return memory{}, err
 	}
-	m, err := p.memory(ctx)
-	return m.settled, err
+	return p.memory(ctx)
 }
 
 // profile writes a profile, if profiles were asked for.
