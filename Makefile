@@ -14,6 +14,8 @@ TOOLS := bin/tools
 # Where the tests find etcd, kube-apiserver and kubectl. Point it at setup-envtest's if you have them.
 KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/k8s
 export KUBEBUILDER_ASSETS
+# What 'make generate manifests' writes.
+GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfiguration config/crd/bases
 # Arguments for the test run, such as TESTFLAGS='-run TestDial -count=5'.
 TESTFLAGS ?=
 
@@ -73,9 +75,9 @@ lint: $(TOOLS)/golangci-lint ## Check the code against the project's rules
 verify: generate manifests ## Fail if generated files or module files are stale
 	@$(GO) mod tidy -diff
 	@cd hack && $(GO) mod tidy -diff
-	@if [[ -n "$$(git status --porcelain -- api config)" ]]; then \
+	@if [[ -n "$$(git status --porcelain -- $(GENERATED))" ]]; then \
 		echo "verify: generated files are stale; run 'make generate manifests' and commit:" >&2; \
-		git --no-pager status --short -- api config >&2; exit 1; fi
+		git --no-pager status --short -- $(GENERATED) >&2; exit 1; fi
 	@echo "verify: generated files are up to date"
 
 .PHONY: fuzz
