@@ -22,12 +22,6 @@ import (
 	"github.com/kubenest/kubenest/hub/token/store"
 )
 
-// Names of the Secrets that the hub makes for itself, in its own namespace.
-const (
-	signingKeysName = "kubenest-hub-signing-keys"
-	caName          = "kubenest-hub-ca"
-)
-
 // retryEvery is how often the API server is tried while it is not there.
 const retryEvery = 2 * time.Second
 
@@ -78,7 +72,7 @@ func (h *hub) prepare(ctx context.Context) error {
 // openKeys reads the signing keys, or makes them on the very first start.
 func (h *hub) openKeys(ctx context.Context) error {
 	return h.patiently(ctx, "open signing keys", func(ctx context.Context) error {
-		keys, err := store.Open(ctx, h.direct, h.ownObject(signingKeysName), h.recordsExist)
+		keys, err := store.Open(ctx, h.direct, h.ownObject(store.DefaultSecret), h.recordsExist)
 		if err != nil {
 			return err
 		}
@@ -123,7 +117,7 @@ func (h *hub) openTLS(ctx context.Context) error {
 		return nil
 	}
 	return h.patiently(ctx, "open the hub's own CA", func(ctx context.Context) error {
-		source, err := serving.SelfManaged(ctx, h.direct, h.ownObject(caName), o.hosts(), h.recordsExist)
+		source, err := serving.SelfManaged(ctx, h.direct, h.ownObject(serving.DefaultSecret), o.hosts(), h.recordsExist)
 		if err != nil {
 			return err
 		}
