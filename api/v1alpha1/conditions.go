@@ -98,6 +98,135 @@ const (
 	ReasonAwaitingOperator = "AwaitingOperator"
 )
 
+// Reasons of a ManagedCluster's events and of the message that says what its
+// deletion waits for.
+const (
+	// ReasonClusterInUse (Reconciling): the record is being deleted, and Projects or
+	// Apps still use the cluster.
+	ReasonClusterInUse = "ClusterInUse"
+)
+
+// Conditions of a Project are Ready, Reconciling and Stalled. Written by the
+// project controller on the leader.
+const (
+	// ReasonNamespaceReady (Ready True): the namespace is there on every cluster that
+	// the Project uses.
+	ReasonNamespaceReady = "NamespaceReady"
+	// ReasonNamespacePending (Ready False, Reconciling): the namespace is on its way.
+	ReasonNamespacePending = "NamespacePending"
+	// ReasonNamespaceTaken (Ready False, Stalled): another Project has the namespace,
+	// or it exists on the cluster and is not kubenest's.
+	ReasonNamespaceTaken = "NamespaceTaken"
+	// ReasonNamespaceReserved (Ready False, Stalled): the namespace is the system's.
+	ReasonNamespaceReserved = "NamespaceReserved"
+	// ReasonClusterNotFound (False): there is no such ManagedCluster. Of Apps, too.
+	ReasonClusterNotFound = "ClusterNotFound"
+	// ReasonClusterNotAllowed (False): the cluster's allowedProjects leaves the
+	// Project's namespace out. Of Apps, too.
+	ReasonClusterNotAllowed = "ClusterNotAllowed"
+	// ReasonClusterDeleting (False): the cluster's record is being deleted.
+	ReasonClusterDeleting = "ClusterDeleting"
+	// ReasonDeleting (Reconciling): it is being deleted; the message says what for.
+	ReasonDeleting = "Deleting"
+)
+
+// Accepted says whether an App's spec can be deployed. Written, as all conditions
+// of an App, by the app controller on the leader. While it is False nothing of the
+// spec is rolled out, and what runs keeps running.
+const (
+	ConditionAccepted = "Accepted"
+
+	// ReasonAccepted (True).
+	ReasonAccepted = "Accepted"
+	// ReasonProjectNotFound (False): spec.projectRef names no Project.
+	ReasonProjectNotFound = "ProjectNotFound"
+	// ReasonProjectNotReady (False): the Project can not be used; its status says why.
+	ReasonProjectNotReady = "ProjectNotReady"
+	// ReasonDependencyCycle (False): components depend on each other in a circle.
+	ReasonDependencyCycle = "DependencyCycle"
+	// ReasonUnknownExport (False): an exportRef names no addon of the App.
+	ReasonUnknownExport = "UnknownExport"
+	// ReasonAddonMoveRefused (False): an addon's cluster was changed; its data would
+	// stay behind.
+	ReasonAddonMoveRefused = "AddonMoveRefused"
+	// ReasonChartNotFound (False): configMapRef names no ConfigMap with a chart.
+	ReasonChartNotFound = "ChartNotFound"
+	// ReasonGitOpsMissing (False): delivery is argocd, and the cluster has no usable
+	// spec.gitops.
+	ReasonGitOpsMissing = "GitOpsMissing"
+	// ReasonRevisionNotFound (False): spec.rollbackTo names no revision that is kept.
+	ReasonRevisionNotFound = "RevisionNotFound"
+)
+
+// Delivered says whether the cluster's operator has what a StackDeploy of the
+// management cluster says. Written, as its whole status, by the replica that holds
+// the cluster's session; by the leader for clusters that nobody holds.
+const (
+	ConditionDelivered = "Delivered"
+
+	// ReasonDelivered (True): the operator has stored this generation.
+	ReasonDelivered = "Delivered"
+	// ReasonDelivering (False): it is on its way.
+	ReasonDelivering = "Delivering"
+	// ReasonOperatorTooOld (False): the operator's schema would lose fields.
+	ReasonOperatorTooOld = "OperatorTooOld"
+	// ReasonDeliveryRefused (False): the operator could not store it.
+	ReasonDeliveryRefused = "DeliveryRefused"
+	// ReasonTooLarge (False): it is larger than a message may be.
+	ReasonTooLarge = "TooLarge"
+	// ReasonInputMissing (False): something that travels beside it is not there.
+	ReasonInputMissing = "InputMissing"
+	// While the cluster is away the reason is ReasonClusterDisconnected.
+)
+
+// Reasons of Ready, Reconciling and Stalled of a StackDeploy and an App, and of
+// their components. Reasons of Kubernetes (ImagePullBackOff, OOMKilled …) are
+// passed on as they are.
+const (
+	// ReasonRunning (True): everything is as the spec says, and ready.
+	ReasonRunning = "Running"
+	// ReasonDeploying (False): on its way.
+	ReasonDeploying = "Deploying"
+	// ReasonPaused (False): spec.paused is set.
+	ReasonPaused = "Paused"
+	// ReasonDegraded (False): it was ready and is not entirely so now.
+	ReasonDegraded = "Degraded"
+	// ReasonTimeout (False, Stalled): it did not become ready within the timeout.
+	ReasonTimeout = "Timeout"
+	// ReasonWaitingForDependency (False): a component that it depends on is not ready.
+	ReasonWaitingForDependency = "WaitingForDependency"
+	// ReasonWaitingForExport (False): an export that it uses has no value yet.
+	ReasonWaitingForExport = "WaitingForExport"
+	// ReasonWaitingForNamespace (False): the Project's namespace is not ready yet.
+	ReasonWaitingForNamespace = "WaitingForNamespace"
+	// ReasonWaitingForAddress (False): an external export has no address yet.
+	ReasonWaitingForAddress = "WaitingForAddress"
+	// ReasonObjectNotOurs (False, Stalled): an object of that name exists and is not
+	// this App's.
+	ReasonObjectNotOurs = "ObjectNotOurs"
+	// ReasonForbidden (False, Stalled): the Project's rights, or the cluster's owner,
+	// do not allow an object.
+	ReasonForbidden = "Forbidden"
+	// ReasonInvalid (False, Stalled): the API server, or the chart, refuses it.
+	ReasonInvalid = "Invalid"
+	// ReasonChartUnavailable (False): the chart can not be fetched.
+	ReasonChartUnavailable = "ChartUnavailable"
+	// ReasonInstallFailed (False): Helm's install or upgrade failed; an upgrade was
+	// rolled back.
+	ReasonInstallFailed = "InstallFailed"
+	// ReasonExportsFailed (False): exports can not be made of what the chart installed.
+	ReasonExportsFailed = "ExportsFailed"
+	// ReasonGitFailed (False): the repository can not be read or written.
+	ReasonGitFailed = "GitFailed"
+	// ReasonSyncFailed (False): Argo CD can not apply what was committed.
+	ReasonSyncFailed = "SyncFailed"
+	// ReasonMoving (False): a workload moves to another cluster; the old one goes when
+	// the new one is ready.
+	ReasonMoving = "Moving"
+	// ReasonRemoving (False): it is being removed.
+	ReasonRemoving = "Removing"
+)
+
 // Reasons of events that no condition carries.
 const (
 	// EventClusterPinned: the first connection pinned the cluster's identity.
@@ -111,4 +240,14 @@ const (
 	EventDuplicateOperator = "DuplicateOperator"
 	// EventTokenRevoked: the token floor was raised.
 	EventTokenRevoked = "TokenRevoked"
+	// EventDriftCorrected: something that somebody else had changed was put right.
+	EventDriftCorrected = "DriftCorrected"
+	// EventUnknownWork: a cluster runs what this hub has no record of. It is left alone.
+	EventUnknownWork = "UnknownWork"
+	// EventLeftBehind: a record is gone, and what it made on a cluster stays.
+	EventLeftBehind = "LeftBehind"
+	// EventMoved: a workload has moved to another cluster.
+	EventMoved = "Moved"
+	// EventRevisionCreated: an App's components changed.
+	EventRevisionCreated = "RevisionCreated"
 )

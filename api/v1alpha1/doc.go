@@ -15,6 +15,19 @@
 //	                                                   that status.session names while it
 //	                                                   lives, else the leader
 //
+//	Project
+//	  status ......................................... FieldManagerProject (leader)
+//	App
+//	  status ......................................... FieldManagerApp (leader)
+//	StackDeploy, in the management cluster
+//	  spec ........................................... FieldManagerApp, or FieldManagerProject
+//	                                                   for those with namespaceSettings (leader)
+//	  status ......................................... FieldManagerDelivery: the replica that
+//	                                                   holds the cluster's session, else the
+//	                                                   leader; fenced by resourceVersion
+//	StackDeploy, on the workload cluster
+//	  spec and status ................................ FieldManagerOperator
+//
 // Phase and Summarize in managedcluster_phase.go are pure functions of the
 // spec and the conditions; no controller branches on a phase.
 //

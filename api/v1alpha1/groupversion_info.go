@@ -27,6 +27,9 @@ var (
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&ManagedCluster{}, &ManagedClusterList{},
+		&Project{}, &ProjectList{},
+		&App{}, &AppList{},
+		&StackDeploy{}, &StackDeployList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

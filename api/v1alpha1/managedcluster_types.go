@@ -71,6 +71,11 @@ type ManagedClusterSpec struct {
 	// +optional
 	AllowedProjects *AllowedProjects `json:"allowedProjects,omitempty"`
 
+	// grants are what Projects may do on this cluster beyond their namespaces. Without
+	// it, nothing.
+	// +optional
+	Grants *Grants `json:"grants,omitempty"`
+
 	// token steers the tokens that this cluster's operator authenticates with.
 	// +optional
 	Token *TokenSettings `json:"token,omitempty"`
@@ -143,6 +148,32 @@ type AllowedProjects struct {
 	// The empty selector selects all.
 	// +required
 	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector"`
+}
+
+// PodSecurity is a level of Kubernetes' pod security standards.
+// +kubebuilder:validation:Enum=restricted;baseline;privileged
+type PodSecurity string
+
+// Levels of pod security.
+const (
+	PodSecurityRestricted PodSecurity = "restricted"
+	PodSecurityBaseline   PodSecurity = "baseline"
+	PodSecurityPrivileged PodSecurity = "privileged"
+)
+
+// Grants are what a cluster's owner allows Projects beyond their namespaces.
+type Grants struct {
+	// podSecurity is the pod security level of the Projects' namespaces. With
+	// privileged, whoever may write an App can become root on the cluster's nodes.
+	// +optional
+	// +kubebuilder:default=baseline
+	PodSecurity PodSecurity `json:"podSecurity,omitempty"`
+
+	// clusterScoped allows objects without a namespace, such as the ClusterRoles and
+	// CRDs of charts. With it, whoever may write an App can become the cluster's
+	// administrator. The operator on the cluster has to be allowed it too.
+	// +optional
+	ClusterScoped bool `json:"clusterScoped,omitempty"`
 }
 
 // TokenSettings steer a cluster's tokens.
@@ -363,7 +394,7 @@ type TokenStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.provision.nodeCount,statuspath=.status.nodeCount
 // +kubebuilder:resource:shortName=mc,categories=kubenest
-// +kubebuilder:metadata:annotations="kubenest.io/schema-version=1"
+// +kubebuilder:metadata:annotations="kubenest.io/schema-version=2"
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.since`

@@ -28,6 +28,24 @@
 //	│◄──────── trust (a new CA bundle) ───────────────┤ stored before it is used
 //	├ stored ────────────────────────────────────────►│
 //
+// # Deploying
+//
+// State goes down and comes up; nothing is queued that could be lost. After each
+// welcome the operator says what it has, and the hub sends what differs.
+//
+//	├ inventory ─────────────────────────────────────►│ compared with what the hub has
+//	├ report, exports: of everything, newest wins ───►│
+//	│◄──────── deliver (a StackDeploy, its inputs) ───┤ at most MaxUnanswered at once
+//	├ delivered (stored, or why not) ────────────────►│
+//	│◄──────────────────────────────────── remove ────┤
+//	├ removed (nothing of it is left) ───────────────►│
+//	├ report, exports: of what changed ──────────────►│
+//
+// A hub removes what it has a record of only; what it does not know, the operator
+// keeps.
+//
+// # Liveness
+//
 // Each side gives the other up after Welcome.DeadAfter without a frame, by its
 // own monotonic clock: the two clocks need not agree.
 //

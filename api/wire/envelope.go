@@ -27,6 +27,13 @@ const (
 	TypeTrust      Type = "trust"      // hub: Trust
 	TypeMoving     Type = "moving"     // hub: Moving
 	TypeChunk      Type = "chunk"      // both: Chunk
+	TypeDeliver    Type = "deliver"    // hub: Deliver
+	TypeRemove     Type = "remove"     // hub: Remove
+	TypeInventory  Type = "inventory"  // operator: Inventory
+	TypeDelivered  Type = "delivered"  // operator: Delivered
+	TypeRemoved    Type = "removed"    // operator: Removed
+	TypeReport     Type = "report"     // operator: Report
+	TypeExports    Type = "exports"    // operator: Exports
 )
 
 // Envelope is one text frame.

@@ -30,6 +30,19 @@ const (
 	// MaxToken bounds a JWT, in bytes.
 	MaxToken = 4 << 10
 
+	// MaxInputs is how many inputs a StackDeploy may have.
+	MaxInputs = 64
+	// MaxStacks is how many StackDeploys a cluster may have.
+	MaxStacks = 10_000
+	// MaxStatus bounds a report's status, in bytes.
+	MaxStatus = 256 << 10
+	// MaxExports bounds an addon's exports, in bytes.
+	MaxExports = 256 << 10
+	// MaxUnanswered is how many deliveries may be on their way to an operator, and
+	// MaxUnansweredBytes how large they may be together unless it is a single one.
+	MaxUnanswered      = 16
+	MaxUnansweredBytes = 1 << 20
+
 	// OpeningTimeout bounds each of: the upgrade, hello, and welcome.
 	OpeningTimeout = 10 * time.Second
 	// WriteTimeout bounds the writing of one frame.

@@ -19,14 +19,46 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=kubenest.io, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("AddonSpec"):
+		return &apiv1alpha1.AddonSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AllowedProjects"):
 		return &apiv1alpha1.AllowedProjectsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("App"):
+		return &apiv1alpha1.AppApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AppSpec"):
+		return &apiv1alpha1.AppSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AppStatus"):
+		return &apiv1alpha1.AppStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Autoscaling"):
+		return &apiv1alpha1.AutoscalingApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Chart"):
+		return &apiv1alpha1.ChartApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClusterReference"):
+		return &apiv1alpha1.ClusterReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ClusterResources"):
 		return &apiv1alpha1.ClusterResourcesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Columns"):
 		return &apiv1alpha1.ColumnsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Component"):
+		return &apiv1alpha1.ComponentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ComponentStatus"):
+		return &apiv1alpha1.ComponentStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("EnvVar"):
+		return &apiv1alpha1.EnvVarApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("EnvVarSource"):
+		return &apiv1alpha1.EnvVarSourceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Export"):
+		return &apiv1alpha1.ExportApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ExportReference"):
+		return &apiv1alpha1.ExportReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GitOps"):
 		return &apiv1alpha1.GitOpsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Grants"):
+		return &apiv1alpha1.GrantsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("HeldComponent"):
+		return &apiv1alpha1.HeldComponentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Ingress"):
+		return &apiv1alpha1.IngressApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LocalReference"):
 		return &apiv1alpha1.LocalReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ManagedCluster"):
@@ -35,16 +67,48 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ManagedClusterSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ManagedClusterStatus"):
 		return &apiv1alpha1.ManagedClusterStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceSettings"):
+		return &apiv1alpha1.NamespaceSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OperatorSettings"):
 		return &apiv1alpha1.OperatorSettingsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodTemplate"):
+		return &apiv1alpha1.PodTemplateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Probes"):
+		return &apiv1alpha1.ProbesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Project"):
+		return &apiv1alpha1.ProjectApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ProjectCluster"):
+		return &apiv1alpha1.ProjectClusterApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ProjectKey"):
+		return &apiv1alpha1.ProjectKeyApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ProjectSpec"):
+		return &apiv1alpha1.ProjectSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ProjectStatus"):
+		return &apiv1alpha1.ProjectStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Provision"):
 		return &apiv1alpha1.ProvisionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SecretKeyReference"):
+		return &apiv1alpha1.SecretKeyReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ServicePortReference"):
+		return &apiv1alpha1.ServicePortReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SessionStatus"):
 		return &apiv1alpha1.SessionStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StackDeploy"):
+		return &apiv1alpha1.StackDeployApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StackDeploySpec"):
+		return &apiv1alpha1.StackDeploySpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StackDeployStatus"):
+		return &apiv1alpha1.StackDeployStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StackInput"):
+		return &apiv1alpha1.StackInputApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StackSource"):
+		return &apiv1alpha1.StackSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TokenSettings"):
 		return &apiv1alpha1.TokenSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TokenStatus"):
 		return &apiv1alpha1.TokenStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("WorkloadSpec"):
+		return &apiv1alpha1.WorkloadSpecApplyConfiguration{}
 
 	}
 	return nil

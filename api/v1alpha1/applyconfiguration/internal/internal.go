@@ -26,12 +26,170 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: com.github.kubenest.kubenest.api.v1alpha1.AddonSpec
+  map:
+    fields:
+    - name: chart
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.Chart
+    - name: exports
+      type:
+        list:
+          elementType:
+            namedType: com.github.kubenest.kubenest.api.v1alpha1.Export
+          elementRelationship: associative
+          keys:
+          - name
+    - name: type
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.AddonType
+      default: other
+    - name: values
+      type:
+        namedType: __untyped_atomic_
+- name: com.github.kubenest.kubenest.api.v1alpha1.AddonType
+  scalar: string
 - name: com.github.kubenest.kubenest.api.v1alpha1.AllowedProjects
   map:
     fields:
     - name: namespaceSelector
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector
+- name: com.github.kubenest.kubenest.api.v1alpha1.App
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.AppSpec
+    - name: status
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.AppStatus
+      default:
+        observedGeneration: -1
+- name: com.github.kubenest.kubenest.api.v1alpha1.AppPhase
+  scalar: string
+- name: com.github.kubenest.kubenest.api.v1alpha1.AppSpec
+  map:
+    fields:
+    - name: components
+      type:
+        list:
+          elementType:
+            namedType: com.github.kubenest.kubenest.api.v1alpha1.Component
+          elementRelationship: associative
+          keys:
+          - name
+    - name: delivery
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.Delivery
+    - name: paused
+      type:
+        scalar: boolean
+    - name: projectRef
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.LocalReference
+    - name: restartedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: rollbackTo
+      type:
+        scalar: numeric
+    - name: timeout
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+- name: com.github.kubenest.kubenest.api.v1alpha1.AppStatus
+  map:
+    fields:
+    - name: clusters
+      type:
+        scalar: string
+    - name: components
+      type:
+        list:
+          elementType:
+            namedType: com.github.kubenest.kubenest.api.v1alpha1.ComponentStatus
+          elementRelationship: associative
+          keys:
+          - name
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: latestRevision
+      type:
+        scalar: numeric
+    - name: message
+      type:
+        scalar: string
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: phase
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.AppPhase
+    - name: ready
+      type:
+        scalar: string
+    - name: revision
+      type:
+        scalar: numeric
+- name: com.github.kubenest.kubenest.api.v1alpha1.Autoscaling
+  map:
+    fields:
+    - name: maxReplicas
+      type:
+        scalar: numeric
+    - name: minReplicas
+      type:
+        scalar: numeric
+      default: 1
+    - name: targetCPUPercent
+      type:
+        scalar: numeric
+      default: 80
+- name: com.github.kubenest.kubenest.api.v1alpha1.Chart
+  map:
+    fields:
+    - name: configMapRef
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.LocalReference
+    - name: name
+      type:
+        scalar: string
+    - name: oci
+      type:
+        scalar: string
+    - name: repo
+      type:
+        scalar: string
+    - name: secretRef
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.LocalReference
+    - name: version
+      type:
+        scalar: string
+- name: com.github.kubenest.kubenest.api.v1alpha1.ClusterReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: namespace
+      type:
+        scalar: string
 - name: com.github.kubenest.kubenest.api.v1alpha1.ClusterResources
   map:
     fields:
@@ -62,10 +220,132 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: memory
       type:
         scalar: string
+- name: com.github.kubenest.kubenest.api.v1alpha1.Component
+  map:
+    fields:
+    - name: addonSpec
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.AddonSpec
+    - name: clusterID
+      type:
+        scalar: string
+    - name: dependsOn
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: name
+      type:
+        scalar: string
+    - name: type
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.ComponentType
+    - name: workloadSpec
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.WorkloadSpec
+- name: com.github.kubenest.kubenest.api.v1alpha1.ComponentStatus
+  map:
+    fields:
+    - name: cluster
+      type:
+        scalar: string
+    - name: clusterID
+      type:
+        scalar: string
+    - name: desiredReplicas
+      type:
+        scalar: numeric
+    - name: exports
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: image
+      type:
+        scalar: string
+    - name: message
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: phase
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.AppPhase
+    - name: readyReplicas
+      type:
+        scalar: numeric
+    - name: reason
+      type:
+        scalar: string
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: type
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.ComponentType
+    - name: warnings
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+- name: com.github.kubenest.kubenest.api.v1alpha1.ComponentType
+  scalar: string
 - name: com.github.kubenest.kubenest.api.v1alpha1.DeletionPolicy
   scalar: string
 - name: com.github.kubenest.kubenest.api.v1alpha1.Delivery
   scalar: string
+- name: com.github.kubenest.kubenest.api.v1alpha1.EnvVar
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: value
+      type:
+        scalar: string
+    - name: valueFrom
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.EnvVarSource
+- name: com.github.kubenest.kubenest.api.v1alpha1.EnvVarSource
+  map:
+    fields:
+    - name: exportRef
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.ExportReference
+    - name: secretKeyRef
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.SecretKeyReference
+- name: com.github.kubenest.kubenest.api.v1alpha1.Export
+  map:
+    fields:
+    - name: external
+      type:
+        scalar: boolean
+    - name: name
+      type:
+        scalar: string
+    - name: secretKeyRef
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.SecretKeyReference
+    - name: serviceRef
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.ServicePortReference
+    - name: template
+      type:
+        scalar: string
+- name: com.github.kubenest.kubenest.api.v1alpha1.ExportReference
+  map:
+    fields:
+    - name: component
+      type:
+        scalar: string
+    - name: key
+      type:
+        scalar: string
 - name: com.github.kubenest.kubenest.api.v1alpha1.GitOps
   map:
     fields:
@@ -82,6 +362,51 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: secretRef
       type:
         namedType: com.github.kubenest.kubenest.api.v1alpha1.LocalReference
+- name: com.github.kubenest.kubenest.api.v1alpha1.Grants
+  map:
+    fields:
+    - name: clusterScoped
+      type:
+        scalar: boolean
+    - name: podSecurity
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.PodSecurity
+      default: baseline
+- name: com.github.kubenest.kubenest.api.v1alpha1.HeldComponent
+  map:
+    fields:
+    - name: message
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+- name: com.github.kubenest.kubenest.api.v1alpha1.Ingress
+  map:
+    fields:
+    - name: annotations
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: className
+      type:
+        scalar: string
+    - name: host
+      type:
+        scalar: string
+    - name: path
+      type:
+        scalar: string
+      default: /
+    - name: tlsSecretName
+      type:
+        scalar: string
+- name: com.github.kubenest.kubenest.api.v1alpha1.InputKind
+  scalar: string
 - name: com.github.kubenest.kubenest.api.v1alpha1.LocalReference
   map:
     fields:
@@ -134,6 +459,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: gitops
       type:
         namedType: com.github.kubenest.kubenest.api.v1alpha1.GitOps
+    - name: grants
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.Grants
     - name: operator
       type:
         namedType: com.github.kubenest.kubenest.api.v1alpha1.OperatorSettings
@@ -202,6 +530,23 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: token
       type:
         namedType: com.github.kubenest.kubenest.api.v1alpha1.TokenStatus
+- name: com.github.kubenest.kubenest.api.v1alpha1.NamespaceSettings
+  map:
+    fields:
+    - name: labels
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: limits
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.api.core.v1.LimitRangeItem
+          elementRelationship: atomic
+    - name: quota
+      type:
+        namedType: io.k8s.api.core.v1.ResourceList
 - name: com.github.kubenest.kubenest.api.v1alpha1.OperatorSettings
   map:
     fields:
@@ -210,6 +555,151 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: __untyped_atomic_
 - name: com.github.kubenest.kubenest.api.v1alpha1.Phase
   scalar: string
+- name: com.github.kubenest.kubenest.api.v1alpha1.PodSecurity
+  scalar: string
+- name: com.github.kubenest.kubenest.api.v1alpha1.PodTemplate
+  map:
+    fields:
+    - name: annotations
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: containerSecurityContext
+      type:
+        namedType: io.k8s.api.core.v1.SecurityContext
+    - name: labels
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: nodeSelector
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: securityContext
+      type:
+        namedType: io.k8s.api.core.v1.PodSecurityContext
+    - name: tolerations
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.api.core.v1.Toleration
+          elementRelationship: atomic
+- name: com.github.kubenest.kubenest.api.v1alpha1.Probes
+  map:
+    fields:
+    - name: liveness
+      type:
+        namedType: io.k8s.api.core.v1.Probe
+    - name: readiness
+      type:
+        namedType: io.k8s.api.core.v1.Probe
+    - name: startup
+      type:
+        namedType: io.k8s.api.core.v1.Probe
+- name: com.github.kubenest.kubenest.api.v1alpha1.Project
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.ProjectSpec
+    - name: status
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.ProjectStatus
+      default:
+        observedGeneration: -1
+- name: com.github.kubenest.kubenest.api.v1alpha1.ProjectCluster
+  map:
+    fields:
+    - name: cluster
+      type:
+        scalar: string
+    - name: clusterID
+      type:
+        scalar: string
+    - name: message
+      type:
+        scalar: string
+    - name: ready
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+- name: com.github.kubenest.kubenest.api.v1alpha1.ProjectKey
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: namespace
+      type:
+        scalar: string
+- name: com.github.kubenest.kubenest.api.v1alpha1.ProjectSpec
+  map:
+    fields:
+    - name: clusterRef
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.ClusterReference
+    - name: labels
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: limits
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.api.core.v1.LimitRangeItem
+          elementRelationship: atomic
+    - name: namespace
+      type:
+        scalar: string
+    - name: quota
+      type:
+        namedType: io.k8s.api.core.v1.ResourceList
+- name: com.github.kubenest.kubenest.api.v1alpha1.ProjectStatus
+  map:
+    fields:
+    - name: clusters
+      type:
+        list:
+          elementType:
+            namedType: com.github.kubenest.kubenest.api.v1alpha1.ProjectCluster
+          elementRelationship: associative
+          keys:
+          - clusterID
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: message
+      type:
+        scalar: string
+    - name: namespace
+      type:
+        scalar: string
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: reason
+      type:
+        scalar: string
 - name: com.github.kubenest.kubenest.api.v1alpha1.Provision
   map:
     fields:
@@ -240,6 +730,27 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: provider
       type:
         scalar: string
+- name: com.github.kubenest.kubenest.api.v1alpha1.SecretKeyReference
+  map:
+    fields:
+    - name: key
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: optional
+      type:
+        scalar: boolean
+- name: com.github.kubenest.kubenest.api.v1alpha1.ServicePortReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: port
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
 - name: com.github.kubenest.kubenest.api.v1alpha1.SessionStatus
   map:
     fields:
@@ -273,6 +784,175 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: tokenGeneration
       type:
         scalar: numeric
+- name: com.github.kubenest.kubenest.api.v1alpha1.StackDeploy
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.StackDeploySpec
+    - name: status
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.StackDeployStatus
+      default:
+        observedGeneration: -1
+- name: com.github.kubenest.kubenest.api.v1alpha1.StackDeploySpec
+  map:
+    fields:
+    - name: app
+      type:
+        scalar: string
+    - name: clusterID
+      type:
+        scalar: string
+    - name: components
+      type:
+        list:
+          elementType:
+            namedType: com.github.kubenest.kubenest.api.v1alpha1.Component
+          elementRelationship: associative
+          keys:
+          - name
+    - name: delivery
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.Delivery
+      default: direct
+    - name: gitops
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.GitOps
+    - name: grants
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.Grants
+    - name: held
+      type:
+        list:
+          elementType:
+            namedType: com.github.kubenest.kubenest.api.v1alpha1.HeldComponent
+          elementRelationship: associative
+          keys:
+          - name
+    - name: inputs
+      type:
+        list:
+          elementType:
+            namedType: com.github.kubenest.kubenest.api.v1alpha1.StackInput
+          elementRelationship: associative
+          keys:
+          - name
+    - name: namespace
+      type:
+        scalar: string
+    - name: namespaceSettings
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.NamespaceSettings
+    - name: paused
+      type:
+        scalar: boolean
+    - name: project
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.ProjectKey
+    - name: removed
+      type:
+        scalar: boolean
+    - name: restartedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: revision
+      type:
+        scalar: numeric
+    - name: source
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.StackSource
+    - name: timeout
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+- name: com.github.kubenest.kubenest.api.v1alpha1.StackDeployStatus
+  map:
+    fields:
+    - name: components
+      type:
+        list:
+          elementType:
+            namedType: com.github.kubenest.kubenest.api.v1alpha1.ComponentStatus
+          elementRelationship: associative
+          keys:
+          - name
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: delivered
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.StackSource
+    - name: drift
+      type:
+        scalar: string
+    - name: driftedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: message
+      type:
+        scalar: string
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: phase
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.AppPhase
+    - name: reportedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: source
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.StackSource
+    - name: waiting
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+- name: com.github.kubenest.kubenest.api.v1alpha1.StackInput
+  map:
+    fields:
+    - name: kind
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.InputKind
+    - name: name
+      type:
+        scalar: string
+    - name: revision
+      type:
+        scalar: string
+- name: com.github.kubenest.kubenest.api.v1alpha1.StackSource
+  map:
+    fields:
+    - name: digest
+      type:
+        scalar: string
+    - name: generation
+      type:
+        scalar: numeric
+    - name: name
+      type:
+        scalar: string
+    - name: namespace
+      type:
+        scalar: string
+    - name: uid
+      type:
+        scalar: string
 - name: com.github.kubenest.kubenest.api.v1alpha1.TokenSettings
   map:
     fields:
@@ -297,6 +977,412 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: generation
       type:
         scalar: numeric
+- name: com.github.kubenest.kubenest.api.v1alpha1.WorkloadSpec
+  map:
+    fields:
+    - name: args
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: autoscaling
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.Autoscaling
+    - name: command
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: env
+      type:
+        list:
+          elementType:
+            namedType: com.github.kubenest.kubenest.api.v1alpha1.EnvVar
+          elementRelationship: associative
+          keys:
+          - name
+    - name: image
+      type:
+        scalar: string
+    - name: imagePullSecrets
+      type:
+        list:
+          elementType:
+            namedType: com.github.kubenest.kubenest.api.v1alpha1.LocalReference
+          elementRelationship: associative
+          keys:
+          - name
+    - name: ingress
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.Ingress
+    - name: podTemplate
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.PodTemplate
+    - name: port
+      type:
+        scalar: numeric
+    - name: probes
+      type:
+        namedType: com.github.kubenest.kubenest.api.v1alpha1.Probes
+    - name: replicas
+      type:
+        scalar: numeric
+    - name: resources
+      type:
+        namedType: io.k8s.api.core.v1.ResourceRequirements
+- name: io.k8s.api.core.v1.AppArmorProfile
+  map:
+    fields:
+    - name: localhostProfile
+      type:
+        scalar: string
+    - name: type
+      type:
+        namedType: io.k8s.api.core.v1.AppArmorProfileType
+- name: io.k8s.api.core.v1.AppArmorProfileType
+  scalar: string
+- name: io.k8s.api.core.v1.Capabilities
+  map:
+    fields:
+    - name: add
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.api.core.v1.Capability
+          elementRelationship: atomic
+    - name: drop
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.api.core.v1.Capability
+          elementRelationship: atomic
+- name: io.k8s.api.core.v1.Capability
+  scalar: string
+- name: io.k8s.api.core.v1.ExecAction
+  map:
+    fields:
+    - name: command
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+- name: io.k8s.api.core.v1.GRPCAction
+  map:
+    fields:
+    - name: mode
+      type:
+        namedType: io.k8s.api.core.v1.GRPCProbeMode
+    - name: port
+      type:
+        scalar: numeric
+    - name: service
+      type:
+        scalar: string
+      default: ""
+- name: io.k8s.api.core.v1.GRPCProbeMode
+  scalar: string
+- name: io.k8s.api.core.v1.HTTPGetAction
+  map:
+    fields:
+    - name: host
+      type:
+        scalar: string
+    - name: httpHeaders
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.api.core.v1.HTTPHeader
+          elementRelationship: atomic
+    - name: path
+      type:
+        scalar: string
+    - name: port
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: protocol
+      type:
+        namedType: io.k8s.api.core.v1.HTTPProtocol
+    - name: scheme
+      type:
+        namedType: io.k8s.api.core.v1.URIScheme
+- name: io.k8s.api.core.v1.HTTPHeader
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: value
+      type:
+        scalar: string
+- name: io.k8s.api.core.v1.HTTPProtocol
+  scalar: string
+- name: io.k8s.api.core.v1.LimitRangeItem
+  map:
+    fields:
+    - name: default
+      type:
+        namedType: io.k8s.api.core.v1.ResourceList
+    - name: defaultRequest
+      type:
+        namedType: io.k8s.api.core.v1.ResourceList
+    - name: max
+      type:
+        namedType: io.k8s.api.core.v1.ResourceList
+    - name: maxLimitRequestRatio
+      type:
+        namedType: io.k8s.api.core.v1.ResourceList
+    - name: min
+      type:
+        namedType: io.k8s.api.core.v1.ResourceList
+    - name: type
+      type:
+        namedType: io.k8s.api.core.v1.LimitType
+- name: io.k8s.api.core.v1.LimitType
+  scalar: string
+- name: io.k8s.api.core.v1.PodFSGroupChangePolicy
+  scalar: string
+- name: io.k8s.api.core.v1.PodSELinuxChangePolicy
+  scalar: string
+- name: io.k8s.api.core.v1.PodSecurityContext
+  map:
+    fields:
+    - name: appArmorProfile
+      type:
+        namedType: io.k8s.api.core.v1.AppArmorProfile
+    - name: fsGroup
+      type:
+        scalar: numeric
+    - name: fsGroupChangePolicy
+      type:
+        namedType: io.k8s.api.core.v1.PodFSGroupChangePolicy
+    - name: runAsGroup
+      type:
+        scalar: numeric
+    - name: runAsNonRoot
+      type:
+        scalar: boolean
+    - name: runAsUser
+      type:
+        scalar: numeric
+    - name: seLinuxChangePolicy
+      type:
+        namedType: io.k8s.api.core.v1.PodSELinuxChangePolicy
+    - name: seLinuxOptions
+      type:
+        namedType: io.k8s.api.core.v1.SELinuxOptions
+    - name: seccompProfile
+      type:
+        namedType: io.k8s.api.core.v1.SeccompProfile
+    - name: supplementalGroups
+      type:
+        list:
+          elementType:
+            scalar: numeric
+          elementRelationship: atomic
+    - name: supplementalGroupsPolicy
+      type:
+        namedType: io.k8s.api.core.v1.SupplementalGroupsPolicy
+    - name: sysctls
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.api.core.v1.Sysctl
+          elementRelationship: atomic
+    - name: windowsOptions
+      type:
+        namedType: io.k8s.api.core.v1.WindowsSecurityContextOptions
+- name: io.k8s.api.core.v1.Probe
+  map:
+    fields:
+    - name: exec
+      type:
+        namedType: io.k8s.api.core.v1.ExecAction
+    - name: failureThreshold
+      type:
+        scalar: numeric
+    - name: grpc
+      type:
+        namedType: io.k8s.api.core.v1.GRPCAction
+    - name: httpGet
+      type:
+        namedType: io.k8s.api.core.v1.HTTPGetAction
+    - name: initialDelaySeconds
+      type:
+        scalar: numeric
+    - name: periodSeconds
+      type:
+        scalar: numeric
+    - name: successThreshold
+      type:
+        scalar: numeric
+    - name: tcpSocket
+      type:
+        namedType: io.k8s.api.core.v1.TCPSocketAction
+    - name: terminationGracePeriodSeconds
+      type:
+        scalar: numeric
+    - name: timeoutSeconds
+      type:
+        scalar: numeric
+- name: io.k8s.api.core.v1.ProcMountType
+  scalar: string
+- name: io.k8s.api.core.v1.ResourceClaim
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: request
+      type:
+        scalar: string
+- name: io.k8s.api.core.v1.ResourceList
+  map:
+    elementType:
+      namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
+- name: io.k8s.api.core.v1.ResourceRequirements
+  map:
+    fields:
+    - name: claims
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.api.core.v1.ResourceClaim
+          elementRelationship: associative
+          keys:
+          - name
+    - name: limits
+      type:
+        namedType: io.k8s.api.core.v1.ResourceList
+    - name: requests
+      type:
+        namedType: io.k8s.api.core.v1.ResourceList
+- name: io.k8s.api.core.v1.SELinuxOptions
+  map:
+    fields:
+    - name: level
+      type:
+        scalar: string
+    - name: role
+      type:
+        scalar: string
+    - name: type
+      type:
+        scalar: string
+    - name: user
+      type:
+        scalar: string
+- name: io.k8s.api.core.v1.SeccompProfile
+  map:
+    fields:
+    - name: localhostProfile
+      type:
+        scalar: string
+    - name: type
+      type:
+        namedType: io.k8s.api.core.v1.SeccompProfileType
+- name: io.k8s.api.core.v1.SeccompProfileType
+  scalar: string
+- name: io.k8s.api.core.v1.SecurityContext
+  map:
+    fields:
+    - name: allowPrivilegeEscalation
+      type:
+        scalar: boolean
+    - name: appArmorProfile
+      type:
+        namedType: io.k8s.api.core.v1.AppArmorProfile
+    - name: capabilities
+      type:
+        namedType: io.k8s.api.core.v1.Capabilities
+    - name: privileged
+      type:
+        scalar: boolean
+    - name: procMount
+      type:
+        namedType: io.k8s.api.core.v1.ProcMountType
+    - name: readOnlyRootFilesystem
+      type:
+        scalar: boolean
+    - name: runAsGroup
+      type:
+        scalar: numeric
+    - name: runAsNonRoot
+      type:
+        scalar: boolean
+    - name: runAsUser
+      type:
+        scalar: numeric
+    - name: seLinuxOptions
+      type:
+        namedType: io.k8s.api.core.v1.SELinuxOptions
+    - name: seccompProfile
+      type:
+        namedType: io.k8s.api.core.v1.SeccompProfile
+    - name: windowsOptions
+      type:
+        namedType: io.k8s.api.core.v1.WindowsSecurityContextOptions
+- name: io.k8s.api.core.v1.SupplementalGroupsPolicy
+  scalar: string
+- name: io.k8s.api.core.v1.Sysctl
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: value
+      type:
+        scalar: string
+- name: io.k8s.api.core.v1.TCPSocketAction
+  map:
+    fields:
+    - name: host
+      type:
+        scalar: string
+    - name: port
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+- name: io.k8s.api.core.v1.TaintEffect
+  scalar: string
+- name: io.k8s.api.core.v1.Toleration
+  map:
+    fields:
+    - name: effect
+      type:
+        namedType: io.k8s.api.core.v1.TaintEffect
+    - name: key
+      type:
+        scalar: string
+    - name: operator
+      type:
+        namedType: io.k8s.api.core.v1.TolerationOperator
+    - name: tolerationSeconds
+      type:
+        scalar: numeric
+    - name: value
+      type:
+        scalar: string
+- name: io.k8s.api.core.v1.TolerationOperator
+  scalar: string
+- name: io.k8s.api.core.v1.URIScheme
+  scalar: string
+- name: io.k8s.api.core.v1.WindowsSecurityContextOptions
+  map:
+    fields:
+    - name: gmsaCredentialSpec
+      type:
+        scalar: string
+    - name: gmsaCredentialSpecName
+      type:
+        scalar: string
+    - name: hostProcess
+      type:
+        scalar: boolean
+    - name: runAsUserName
+      type:
+        scalar: string
 - name: io.k8s.apimachinery.pkg.api.resource.Quantity
   scalar: untyped
   list:
@@ -505,6 +1591,16 @@ var schemaYAML = typed.YAMLObject(`types:
         elementRelationship: separable
 - name: io.k8s.apimachinery.pkg.types.UID
   scalar: string
+- name: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+  scalar: untyped
+  list:
+    elementType:
+      namedType: __untyped_atomic_
+    elementRelationship: atomic
+  map:
+    elementType:
+      namedType: __untyped_deduced_
+    elementRelationship: separable
 - name: __untyped_atomic_
   scalar: untyped
   list:

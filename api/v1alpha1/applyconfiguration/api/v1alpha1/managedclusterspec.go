@@ -35,6 +35,9 @@ type ManagedClusterSpecApplyConfiguration struct {
 	// allowedProjects says whose Projects may use this cluster. Without it, those
 	// of the record's own namespace may.
 	AllowedProjects *AllowedProjectsApplyConfiguration `json:"allowedProjects,omitempty"`
+	// grants are what Projects may do on this cluster beyond their namespaces. Without
+	// it, nothing.
+	Grants *GrantsApplyConfiguration `json:"grants,omitempty"`
 	// token steers the tokens that this cluster's operator authenticates with.
 	Token *TokenSettingsApplyConfiguration `json:"token,omitempty"`
 	// rebind is the UID of the kube-system namespace of the cluster that shall
@@ -116,6 +119,14 @@ func (b *ManagedClusterSpecApplyConfiguration) WithOperator(value *OperatorSetti
 // If called multiple times, the AllowedProjects field is set to the value of the last call.
 func (b *ManagedClusterSpecApplyConfiguration) WithAllowedProjects(value *AllowedProjectsApplyConfiguration) *ManagedClusterSpecApplyConfiguration {
 	b.AllowedProjects = value
+	return b
+}
+
+// WithGrants sets the Grants field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Grants field is set to the value of the last call.
+func (b *ManagedClusterSpecApplyConfiguration) WithGrants(value *GrantsApplyConfiguration) *ManagedClusterSpecApplyConfiguration {
+	b.Grants = value
 	return b
 }
 
