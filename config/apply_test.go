@@ -79,7 +79,7 @@ var _ = Describe("ApplyCRDs", Serial, Ordered, func() {
 		})
 		Expect(config.ApplyCRDs(ctx, admin)).To(Succeed())
 		Expect(stored(ctx).Spec.Names.ShortNames).To(HaveExactElements("mc"))
-		Expect(stored(ctx).Annotations).To(HaveKeyWithValue(kubenestv1.SchemaVersionAnnotation, "1"))
+		Expect(stored(ctx).Annotations).To(HaveKeyWithValue(kubenestv1.SchemaVersionAnnotation, Not(Equal("0"))))
 	})
 
 	It("compares versions as numbers and leaves a newer schema alone", func(ctx SpecContext) {
@@ -122,19 +122,21 @@ var _ = Describe("ApplyCRDs", Serial, Ordered, func() {
 	})
 
 	It("knows no other names", func(ctx SpecContext) {
-		Expect(config.ApplyCRDs(ctx, admin, "apps.kubenest.io")).To(MatchError(ContainSubstring(`no CRD named "apps.kubenest.io"`)))
+		Expect(config.ApplyCRDs(ctx, admin, "nothings.kubenest.io")).To(MatchError(ContainSubstring(`no CRD named "nothings.kubenest.io"`)))
 	})
 })
 
 var _ = Describe("ApplyPolicies", func() {
 	It("applies each policy with its binding", func(ctx SpecContext) {
 		Expect(config.ApplyPolicies(ctx, admin)).To(Succeed())
-		var binding admissionregistrationv1.ValidatingAdmissionPolicyBinding
-		Expect(admin.Get(ctx, client.ObjectKey{Name: policyName}, &binding)).To(Succeed())
-		before := binding.ResourceVersion
-		Expect(config.ApplyPolicies(ctx, admin)).To(Succeed())
-		Expect(admin.Get(ctx, client.ObjectKey{Name: policyName}, &binding)).To(Succeed())
-		Expect(binding.ResourceVersion).To(Equal(before))
-		Expect(binding.Spec.ValidationActions).To(HaveExactElements(admissionregistrationv1.Deny))
+		for _, name := range []string{policyName, inUsePolicy} {
+			var binding admissionregistrationv1.ValidatingAdmissionPolicyBinding
+			Expect(admin.Get(ctx, client.ObjectKey{Name: name}, &binding)).To(Succeed())
+			before := binding.ResourceVersion
+			Expect(config.ApplyPolicies(ctx, admin)).To(Succeed())
+			Expect(admin.Get(ctx, client.ObjectKey{Name: name}, &binding)).To(Succeed())
+			Expect(binding.ResourceVersion).To(Equal(before))
+			Expect(binding.Spec.ValidationActions).To(HaveExactElements(admissionregistrationv1.Deny))
+		}
 	})
 })

@@ -157,7 +157,7 @@ var _ = Describe("Samples", func() {
 	It("are all accepted", func(ctx SpecContext) {
 		files, err := filepath.Glob("samples/*.yaml")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(len(files)).To(BeNumerically(">=", 3))
+		Expect(len(files)).To(BeNumerically(">=", 7))
 		for _, file := range files {
 			out, err := kubectl(ctx, "create", "--dry-run=server", "--validate=strict", "-f", file)
 			Expect(err).NotTo(HaveOccurred(), "%s: %s", file, out)
@@ -171,5 +171,10 @@ func expectDecodes(_ context.Context, file string) {
 	GinkgoHelper()
 	data, err := os.ReadFile(file)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(yaml.UnmarshalStrict(data, &kubenestv1.ManagedCluster{})).To(Succeed(), file)
+	var kind metav1.TypeMeta
+	Expect(yaml.Unmarshal(data, &kind)).To(Succeed(), file)
+	Expect(kind.APIVersion).To(Equal(kubenestv1.GroupVersion.String()), file)
+	object, err := scheme.New(kind.GroupVersionKind())
+	Expect(err).NotTo(HaveOccurred(), file)
+	Expect(yaml.UnmarshalStrict(data, object)).To(Succeed(), file)
 }

@@ -49,20 +49,29 @@ func may(ctx context.Context, user, question string) bool {
 }
 
 var _ = Describe("Roles", func() {
-	It("let nobody but the hub write the status of a cluster", func(ctx SpecContext) {
-		for _, verb := range []string{"update", "patch"} {
-			Expect(may(ctx, hub, verb+" kubenest.io/managedclusters/status platform/x")).To(BeTrue())
-			for _, user := range []string{"admin", "member", "viewer", operator} {
-				Expect(may(ctx, user, verb+" kubenest.io/managedclusters/status platform/x")).To(BeFalse(), user)
+	It("let nobody but the hub write a status, or a StackDeploy", func(ctx SpecContext) {
+		forbidden := map[string]bool{"stackdeploys": true}
+		for _, kind := range []string{"managedclusters", "projects", "apps", "stackdeploys"} {
+			forbidden[kind+"/status"] = true
+		}
+		for resource := range forbidden {
+			for _, verb := range []string{"update", "patch"} {
+				Expect(may(ctx, hub, verb+" kubenest.io/"+resource+" platform/x")).To(BeTrue(), resource)
+				for _, user := range []string{"admin", "member", "viewer", operator} {
+					Expect(may(ctx, user, verb+" kubenest.io/"+resource+" platform/x")).To(BeFalse(), "%s: %s", user, resource)
+				}
 			}
 		}
 		var roles rbacv1.ClusterRoleList
 		Expect(admin.List(ctx, &roles)).To(Succeed())
 		for _, role := range roles.Items {
+			if !strings.HasPrefix(role.Name, "kubenest-organization-") {
+				continue
+			}
 			for _, rule := range role.Rules {
 				for _, resource := range rule.Resources {
-					if resource == "managedclusters/status" && role.Name != "kubenest-hub" {
-						Expect(rule.Verbs).To(HaveExactElements("get"), role.Name)
+					if forbidden[resource] {
+						Expect(rule.Verbs).To(HaveEach(BeElementOf("get", "list", "watch")), "%s: %s", role.Name, resource)
 					}
 				}
 			}
@@ -86,6 +95,22 @@ var _ = Describe("Roles", func() {
 		Entry("adopt", "adopt kubenest.io/managedclusters", false, false, false),
 		Entry("scale", "patch kubenest.io/managedclusters/scale", true, true, false),
 		Entry("see the status", "get kubenest.io/managedclusters/status", true, true, true),
+		Entry("read Projects", "watch kubenest.io/projects", true, true, true),
+		Entry("create Projects", "create kubenest.io/projects", true, false, false),
+		Entry("edit Projects", "patch kubenest.io/projects", true, false, false),
+		Entry("delete Projects", "delete kubenest.io/projects", true, false, false),
+		Entry("read Apps", "watch kubenest.io/apps", true, true, true),
+		Entry("create Apps", "create kubenest.io/apps", true, true, false),
+		Entry("edit Apps", "patch kubenest.io/apps", true, true, false),
+		Entry("delete Apps", "delete kubenest.io/apps", true, true, false),
+		Entry("read StackDeploys", "list kubenest.io/stackdeploys", true, true, true),
+		Entry("make StackDeploys", "create kubenest.io/stackdeploys", false, false, false),
+		Entry("delete StackDeploys", "delete kubenest.io/stackdeploys", false, false, false),
+		Entry("read an App's revisions", "list apps/controllerrevisions", true, true, true),
+		Entry("forge an App's revisions", "create apps/controllerrevisions", false, false, false),
+		Entry("package charts", "create /configmaps", true, true, false),
+		Entry("read pods", "list /pods", false, false, false),
+		Entry("read logs", "get /pods/log", false, false, false),
 	)
 
 	DescribeTable("nobody reads Secrets who need not",
@@ -94,6 +119,7 @@ var _ = Describe("Roles", func() {
 		},
 		Entry("an organization's admin, its connection Secrets", "admin", organization, "x-connection", true),
 		Entry("a member", "member", organization, "x-connection", false),
+		Entry("a member, an addon's exports", "member", organization, "shop-postgres-exports", false),
 		Entry("a viewer", "viewer", organization, "x-connection", false),
 		Entry("an organization's admin, the signing keys", "admin", system, store.DefaultSecret, false),
 		Entry("the operator, its session", operator, system, "kubenest-operator-session", true),
@@ -109,6 +135,27 @@ var _ = Describe("Roles", func() {
 		Entry("nor other policies", "patch admissionregistration.k8s.io/validatingadmissionpolicies /other"),
 		Entry("nor take others' Leases", "update coordination.k8s.io/leases kube-system/kube-scheduler"),
 		Entry("nor read pods", "list /pods platform"),
+		Entry("nor make Projects", "create kubenest.io/projects platform"),
+		Entry("nor delete them", "delete kubenest.io/projects platform/x"),
+		Entry("nor make Apps", "create kubenest.io/apps platform"),
+		Entry("nor write ConfigMaps", "patch /configmaps platform/x"),
+	)
+
+	DescribeTable("the hub's rights suffice for Projects and Apps",
+		func(ctx SpecContext, question string) { Expect(may(ctx, hub, question)).To(BeTrue()) },
+		Entry("hold a record", "patch kubenest.io/managedclusters platform/x"),
+		Entry("hold a Project", "patch kubenest.io/projects platform/x"),
+		Entry("hold an App", "patch kubenest.io/apps platform/x"),
+		Entry("delete a Project's Apps", "delete kubenest.io/apps platform/x"),
+		Entry("make StackDeploys", "create kubenest.io/stackdeploys platform"),
+		Entry("delete StackDeploys", "delete kubenest.io/stackdeploys platform/x"),
+		Entry("keep revisions", "create apps/controllerrevisions platform"),
+		Entry("prune revisions", "delete apps/controllerrevisions platform/x"),
+		Entry("read charts", "watch /configmaps"),
+		Entry("bring the CRD of Projects", "patch apiextensions.k8s.io/customresourcedefinitions /projects.kubenest.io"),
+		Entry("bring the CRD of StackDeploys", "patch apiextensions.k8s.io/customresourcedefinitions /stackdeploys.kubenest.io"),
+		Entry("bring the guard", "patch admissionregistration.k8s.io/validatingadmissionpolicies /kubenest-managedcluster-in-use"),
+		Entry("own what blocks a deletion", "update kubenest.io/apps/finalizers platform/x"),
 	)
 
 	DescribeTable("the operator's rights on its own cluster",
@@ -119,7 +166,22 @@ var _ = Describe("Roles", func() {
 		Entry("pods", "list /pods", true),
 		Entry("usage", "list metrics.k8s.io/nodes", true),
 		Entry("its identity", "get /namespaces kube-system/kube-system", true),
-		Entry("no other namespace", "get /namespaces default/default", false),
+		Entry("Projects' namespaces", "create /namespaces", true),
+		Entry("their ServiceAccount, to act as it", "impersonate /serviceaccounts shop/kubenest-project", true),
+		Entry("no other ServiceAccount", "impersonate /serviceaccounts shop/default", false),
+		Entry("no groups to act as", "impersonate /groups /system:masters", false),
+		Entry("the role that Projects get", "bind rbac.authorization.k8s.io/clusterroles /admin", true),
+		Entry("no other role", "bind rbac.authorization.k8s.io/clusterroles /cluster-admin", false),
+		Entry("how Apps are", "watch apps/deployments shop", true),
+		Entry("no Deployments of its own right", "patch apps/deployments shop/web", false),
+		Entry("no Projects' Secrets of its own right", "get /secrets shop/web", false),
+		Entry("no logs of its own right", "get /pods/log shop/web", false),
+		Entry("its inputs", "create /secrets kubenest-inputs/x", true),
+		Entry("its StackDeploys", "patch kubenest.io/stackdeploys/status kubenest-system/x", true),
+		Entry("no others", "list kubenest.io/stackdeploys platform", false),
+		Entry("its schema, the first time", "create apiextensions.k8s.io/customresourcedefinitions ", true),
+		Entry("its schema", "patch apiextensions.k8s.io/customresourcedefinitions /stackdeploys.kubenest.io", true),
+		Entry("no other schema", "patch apiextensions.k8s.io/customresourcedefinitions /apps.kubenest.io", false),
 		Entry("its Lease", "update coordination.k8s.io/leases kubenest-system/kubenest-operator", true),
 		Entry("no other Lease", "update coordination.k8s.io/leases kubenest-system/replica-hub", false),
 		Entry("Events", "create events.k8s.io/events kubenest-system", true),
@@ -128,7 +190,7 @@ var _ = Describe("Roles", func() {
 
 	It("suffice for what the hub does when it starts", func(ctx SpecContext) {
 		c := clientAs(hub)
-		Expect(config.ApplyCRDs(ctx, c, crdName)).To(Succeed())
+		Expect(config.ApplyCRDs(ctx, c)).To(Succeed())
 		Expect(config.ApplyPolicies(ctx, c)).To(Succeed())
 
 		none := func(ctx context.Context) (bool, error) {

@@ -4,12 +4,18 @@
 package controllers
 
 import (
+	"context"
+
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kubenest/kubenest/api/wire"
+	"github.com/kubenest/kubenest/controllers/app"
 	"github.com/kubenest/kubenest/controllers/managedcluster"
+	"github.com/kubenest/kubenest/controllers/project"
+	"github.com/kubenest/kubenest/controllers/stackdeploy"
 	"github.com/kubenest/kubenest/hub/session"
 )
 
@@ -20,8 +26,10 @@ type Dependencies struct {
 	// Sessions are those held by this replica.
 	Sessions *session.Registry
 	Timing   wire.Timing
-	Events   events.EventRecorder
-	Keys     managedcluster.Keys
+	// Mailbox takes what their operators say of deployments.
+	Mailbox *stackdeploy.Mailbox
+	Events  events.EventRecorder
+	Keys    managedcluster.Keys
 	// HubURL and CABundle go into connection Secrets.
 	HubURL   string
 	CABundle func() string
@@ -30,12 +38,34 @@ type Dependencies struct {
 	Clock   clock.WithTicker
 }
 
+// Index adds the indexes that the controllers look objects up by.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, index := range []func(context.Context, client.FieldIndexer) error{
+		managedcluster.Index, managedcluster.IndexUsers, project.Index, app.Index, stackdeploy.Index,
+	} {
+		if err := index(ctx, indexer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // AddEverywhere adds the controllers that run on every replica.
 func AddEverywhere(mgr ctrl.Manager, d *Dependencies) error {
-	return (&managedcluster.SessionReconciler{
+	if err := (&managedcluster.SessionReconciler{
 		Authority: d.Authority,
 		Sessions:  d.Sessions,
 		Timing:    d.Timing,
+	}).SetupWithManager(mgr); err != nil {
+		return err
+	}
+	return (&stackdeploy.DeliveryReconciler{
+		Client:   mgr.GetClient(),
+		Live:     mgr.GetAPIReader(),
+		Sessions: d.Sessions,
+		Mailbox:  d.Mailbox,
+		Events:   d.Events,
+		Clock:    d.Clock,
 	}).SetupWithManager(mgr)
 }
 
@@ -59,6 +89,16 @@ func AddLeader(mgr ctrl.Manager, d *Dependencies) error {
 		Clock:     d.Clock,
 	}).SetupWithManager(mgr); err != nil {
 		return err
+	}
+	for _, r := range []interface{ SetupWithManager(mgr ctrl.Manager) error }{
+		&managedcluster.GuardReconciler{Client: mgr.GetClient(), Events: d.Events, Clock: d.Clock},
+		&project.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: d.Events, Clock: d.Clock},
+		&app.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: d.Events, Clock: d.Clock},
+		&stackdeploy.AbsenceReconciler{Client: mgr.GetClient(), Events: d.Events, Clock: d.Clock},
+	} {
+		if err := r.SetupWithManager(mgr); err != nil {
+			return err
+		}
 	}
 	return managedcluster.ExportPhases(mgr)
 }

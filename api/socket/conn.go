@@ -27,6 +27,10 @@ type Options struct {
 	// MaxQueued bounds what waits to be written, in bytes; the zero value is
 	// DefaultMaxQueued.
 	MaxQueued int
+	// Accept is called with each stream that the peer opens, by one goroutine, and
+	// must not block; whoever gets a stream closes it. Nil: the peer may open none, and
+	// this end may.
+	Accept func(*Stream)
 }
 
 // Conn carries wire messages over one WebSocket. One goroutine may call Read and
@@ -36,6 +40,7 @@ type Conn struct {
 	ws        *websocket.Conn
 	raw       net.Conn // below TLS
 	maxQueued int
+	accept    func(*Stream)
 
 	// Owned by the reading goroutine.
 	budget    bucket
@@ -48,6 +53,7 @@ type Conn struct {
 	ended    *Ended
 	done     chan struct{} // made by Done, closed when ended
 	tearDown *time.Timer   // set when ended
+	streams  *streams      // from the first stream on
 }
 
 // New takes over a WebSocket, and the reading and writing of it.
@@ -58,7 +64,7 @@ func New(ws *websocket.Conn, o Options) *Conn {
 	if o.MaxQueued == 0 {
 		o.MaxQueued = DefaultMaxQueued
 	}
-	c := &Conn{ws: ws, raw: bottom(ws.NetConn()), maxQueued: o.MaxQueued, budget: bucket{Budget: o.Budget}, heard: time.Now()}
+	c := &Conn{ws: ws, raw: bottom(ws.NetConn()), maxQueued: o.MaxQueued, accept: o.Accept, budget: bucket{Budget: o.Budget}, heard: time.Now()}
 	ws.SetReadLimit(wire.MaxFrame)
 	// gorilla's own handlers write, and so would make the reader wait.
 	ws.SetCloseHandler(ignoreClose)
@@ -104,31 +110,30 @@ func (c *Conn) Read() (wire.Envelope, error) {
 
 // next reads a frame, which may be a message.
 func (c *Conn) next() (e wire.Envelope, complete bool, err error) {
-	frame, err := c.readFrame()
-	if err != nil {
+	kind, frame, err := c.readFrame()
+	switch {
+	case err != nil:
 		return e, false, err
+	case kind == websocket.BinaryMessage:
+		return e, false, c.received(frame)
 	}
 	return c.decode(frame)
 }
 
-// readFrame reads a text frame. What came after the end is not looked at.
-func (c *Conn) readFrame() ([]byte, error) {
+// readFrame reads a frame. What came after the end is not looked at.
+func (c *Conn) readFrame() (kind int, frame []byte, err error) {
 	kind, r, err := c.ws.NextReader()
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	c.alive()
-	if kind != websocket.TextMessage {
-		return nil, errBinary
-	}
-	frame, err := io.ReadAll(r)
-	if err != nil {
-		return nil, err
+	if frame, err = io.ReadAll(r); err != nil {
+		return 0, nil, err
 	}
 	if c.Ended() != "" {
-		return nil, net.ErrClosed
+		return 0, nil, net.ErrClosed
 	}
-	return frame, nil
+	return kind, frame, nil
 }
 
 // decode makes a message of a frame, unless it is a chunk that others follow.

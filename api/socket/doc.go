@@ -15,7 +15,18 @@
 //
 // Messages that fit a frame keep their order, and so do larger ones, but a small
 // one passes the chunks of a large one, so that a large one never delays a
-// heartbeat. The very first message is never passed: it opens the session.
+// heartbeat. The very first message is never passed: it opens the session. Bytes of
+// streams go when nothing else waits.
+//
+// # Streams
+//
+// Binary frames carry a yamux session, which begins with the first stream: before
+// that it costs nothing, and then two or three goroutines and some 30 KB until the
+// connection ends. One end opens streams and the other accepts. What a stream carries
+// is bounded by its window, so the reading goroutine takes all that comes and never
+// waits for a stream's reader; a peer that sends more has broken the rules. A stream
+// whose reader is slow holds wire.StreamWindow bytes here, or twice that while its
+// buffer grows, and its writer at the other end waits.
 //
 // # Life and death
 //

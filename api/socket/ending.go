@@ -24,6 +24,8 @@ var (
 	errNested   = fmt.Errorf("%w: chunk inside a chunked message", wire.ErrMalformed)
 	errFull     = errors.New("too much is waiting to be written")
 	errFlooding = errors.New("more messages than the budget allows")
+	errOverflow = fmt.Errorf("%w: more on its way in streams than their windows allow", errFlooding)
+	errStreams  = fmt.Errorf("%w: the streams' frames make no sense", wire.ErrMalformed)
 )
 
 // Ended says why a connection ended. It is the error of Read, and in those of
@@ -106,6 +108,7 @@ func (c *Conn) Wait() {
 		_, _ = io.Copy(io.Discard, c.raw)
 	}
 	c.mu.Lock()
+	streams := c.streams
 	idle := c.out.idle
 	if idle == nil && c.out.writing {
 		idle = make(chan struct{})
@@ -115,6 +118,7 @@ func (c *Conn) Wait() {
 	if idle != nil {
 		<-idle
 	}
+	streams.wait()
 	c.tearDown.Stop()
 	_ = c.raw.Close()
 }
@@ -136,6 +140,7 @@ func (c *Conn) end(e *Ended) {
 	c.ended = e
 	c.out.dropLarge(len(c.out.large)) // a farewell does not wait for them
 	c.out.ping, c.out.pong, c.out.opening = false, false, false
+	c.streams.endLocked()
 	if c.done != nil {
 		close(c.done)
 	}

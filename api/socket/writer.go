@@ -18,6 +18,7 @@ import (
 type queue struct {
 	writing bool          // a writer goroutine exists
 	idle    chan struct{} // made by Wait, closed when the writer is gone
+	drained chan struct{} // made by Drained, closed when no message waits
 
 	ping, pong bool
 	pongData   string
@@ -119,7 +120,7 @@ func (c *Conn) write() {
 func (c *Conn) writeFrame(f frame) error {
 	deadline := time.Now().Add(wire.WriteTimeout)
 	switch f.kind {
-	case websocket.TextMessage:
+	case websocket.TextMessage, websocket.BinaryMessage:
 		if err := c.ws.SetWriteDeadline(deadline); err != nil {
 			return err
 		}
@@ -136,6 +137,10 @@ func (c *Conn) nextFrame() (f frame, ok bool, err error) {
 	defer c.mu.Unlock()
 	if f, ok, err = c.out.take(); ok {
 		return f, true, err
+	}
+	c.out.settle()
+	if data, ok := c.streams.takeLocked(); ok {
+		return frame{websocket.BinaryMessage, data}, true, nil
 	}
 	if c.ended != nil && !c.out.farewell {
 		c.out.farewell = true

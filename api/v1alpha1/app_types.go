@@ -112,7 +112,7 @@ type AppStatus struct {
 	// +optional
 	LatestRevision int64 `json:"latestRevision,omitempty"`
 
-	// components, in the order of the spec.
+	// components are in the order of the spec.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

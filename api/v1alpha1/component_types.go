@@ -115,6 +115,12 @@ type ComponentStatus struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	Exports []string `json:"exports,omitempty"`
 
+	// exportsRevision changes when the exports' values do, and tells nothing of them. It
+	// is set on the workload cluster only.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ExportsRevision string `json:"exportsRevision,omitempty"`
+
 	// since is when phase last changed.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`

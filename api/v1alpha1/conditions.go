@@ -98,11 +98,13 @@ const (
 	ReasonAwaitingOperator = "AwaitingOperator"
 )
 
-// Reasons of a ManagedCluster's events and of the message that says what its
-// deletion waits for.
+// InUse says what the deletion of a cluster's record waits for. Written by the
+// guard on the leader. Absent unless the record is being deleted.
 const (
-	// ReasonClusterInUse (Reconciling): the record is being deleted, and Projects or
-	// Apps still use the cluster.
+	ConditionInUse = "InUse"
+
+	// ReasonClusterInUse (True): the record is being deleted, and Projects or Apps
+	// still use the cluster.
 	ReasonClusterInUse = "ClusterInUse"
 )
 

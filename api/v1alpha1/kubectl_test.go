@@ -75,6 +75,72 @@ var _ = Describe("kubectl", func() {
 		Expect(out).To(Equal("managedcluster.kubenest.io/shop-017"))
 	})
 
+	// lines of a table, with two blanks between columns.
+	lines := func(ctx context.Context, args ...string) []string {
+		GinkgoHelper()
+		out, err := kubectl(ctx, append([]string{"get", "-n", namespace}, args...)...)
+		Expect(err).NotTo(HaveOccurred(), out)
+		return strings.Split(regexp.MustCompile(` {2,}`).ReplaceAllString(out, "  "), "\n")
+	}
+	condition := func(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Reason: reason, LastTransitionTime: metav1.Now()}
+	}
+
+	It("shows a Project in one line", func(ctx SpecContext) {
+		p := &kubenestv1.Project{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shop"},
+			Spec:       kubenestv1.ProjectSpec{ClusterRef: kubenestv1.ClusterReference{Name: "dev"}, Namespace: "shop-prod"},
+		}
+		Expect(admin.Create(ctx, p)).To(Succeed())
+		p.Status.Conditions = []metav1.Condition{condition(kubenestv1.ConditionReady, metav1.ConditionTrue, kubenestv1.ReasonNamespaceReady)}
+		p.Status.Namespace, p.Status.Reason, p.Status.Message = "shop-prod", kubenestv1.ReasonNamespaceReady, "All is well."
+		Expect(admin.Status().Update(ctx, p)).To(Succeed())
+		Expect(lines(ctx, "projects")).To(HaveExactElements(
+			Equal("NAME  CLUSTER  NAMESPACE  READY  REASON  AGE"),
+			MatchRegexp(`^shop  dev  shop-prod  True  NamespaceReady  \d+m?s?$`),
+		))
+		Expect(lines(ctx, "projects", "-o", "wide")).To(HaveExactElements(HaveSuffix("AGE  MESSAGE"), HaveSuffix("s  All is well.")))
+	})
+
+	It("shows an App in one line", func(ctx SpecContext) {
+		a := &kubenestv1.App{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"},
+			Spec: kubenestv1.AppSpec{
+				ProjectRef: kubenestv1.LocalReference{Name: "shop"},
+				Components: []kubenestv1.Component{{Name: "web", Type: kubenestv1.ComponentWorkload, WorkloadSpec: &kubenestv1.WorkloadSpec{Image: "web:1"}}},
+			},
+		}
+		Expect(admin.Create(ctx, a)).To(Succeed())
+		a.Status.Phase, a.Status.Ready, a.Status.Clusters, a.Status.Revision = kubenestv1.AppDegraded, "1/2", "dev,prod", 3
+		a.Status.Message = "worker: OOMKilled"
+		Expect(admin.Status().Update(ctx, a)).To(Succeed())
+		Expect(lines(ctx, "apps.kubenest.io")).To(HaveExactElements(
+			Equal("NAME  PHASE  READY  CLUSTERS  REVISION  MESSAGE  AGE"),
+			MatchRegexp(`^web  Degraded  1/2  dev,prod  3  worker: OOMKilled  \d+m?s?$`),
+		))
+		Expect(lines(ctx, "apps.kubenest.io", "-o", "wide")).To(HaveExactElements(HaveSuffix("AGE  PROJECT"), HaveSuffix("s  shop")))
+	})
+
+	It("shows a StackDeploy in one line", func(ctx SpecContext) {
+		s := &kubenestv1.StackDeploy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web-1"},
+			Spec: kubenestv1.StackDeploySpec{
+				ClusterID: "6f1c2f0e-3b1d-4c57-9f5e-0a8d3f6b2c11", Namespace: "shop-prod", App: "web",
+				Project:    kubenestv1.ProjectKey{Namespace: namespace, Name: "shop"},
+				Components: []kubenestv1.Component{{Name: "web", Type: kubenestv1.ComponentWorkload, WorkloadSpec: &kubenestv1.WorkloadSpec{Image: "web:1"}}},
+			},
+		}
+		Expect(admin.Create(ctx, s)).To(Succeed())
+		s.Status.Conditions = []metav1.Condition{condition(kubenestv1.ConditionDelivered, metav1.ConditionFalse, kubenestv1.ReasonClusterDisconnected)}
+		s.Status.Phase, s.Status.Message = kubenestv1.AppUnknown, "dev is away."
+		Expect(admin.Status().Update(ctx, s)).To(Succeed())
+		Expect(lines(ctx, "stackdeploys")).To(HaveExactElements(
+			Equal("NAME  APP  NAMESPACE  DELIVERED  PHASE  MESSAGE  AGE"),
+			MatchRegexp(`^web-1  web  shop-prod  False  Unknown  dev is away\.  \d+m?s?$`),
+		))
+		Expect(lines(ctx, "stackdeploys", "-o", "wide")).To(HaveExactElements(HaveSuffix("AGE  CLUSTER"), HaveSuffix("s  "+s.Spec.ClusterID)))
+	})
+
 	It("explains the fields in the words of their users", func(ctx SpecContext) {
 		out, err := kubectl(ctx, "explain", "mc.spec", "--recursive")
 		Expect(err).NotTo(HaveOccurred(), out)

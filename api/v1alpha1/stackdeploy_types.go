@@ -122,9 +122,10 @@ type ProjectKey struct {
 
 // NamespaceSettings are those of a Project's namespace.
 type NamespaceSettings struct {
-	// labels of the namespace.
+	// labels of the namespace: the Project's, and ProjectLabel, so that there is always
+	// one. Server-side apply cannot empty an object that stays: it makes it null.
 	// +optional
-	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:MaxProperties=33
 	Labels map[string]string `json:"labels,omitempty"`
 
 	// quota is the namespace's ResourceQuota; there is none without it.
@@ -243,7 +244,7 @@ type StackDeployStatus struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
 
-	// components, in the order of the spec; then those that are being removed.
+	// components are in the order of the spec; then come those that are being removed.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -61,6 +61,17 @@
 // A text frame is one Envelope of at most MaxFrame bytes. A larger message goes
 // as several "chunk" envelopes, between which other messages may pass, so that
 // a large one never delays a heartbeat. Envelopes of an unknown type are
-// counted and ignored, which is how the protocol grows. Binary frames are
-// reserved for multiplexed byte streams.
+// counted and ignored, which is how the protocol grows. Binary frames carry
+// multiplexed byte streams.
+//
+// # Streams
+//
+// The hub opens byte streams within a session whose hello said that the operator
+// takes them. Each has a flow control of its own, and ends with the session.
+//
+//	│◄──────── header: a line of JSON, kind and request ──┤
+//	├ answer: a line of JSON, or why not ─────────────────►│
+//	├ frames: type, length, data ─────────────────────────►│ keep-alives in silence
+//	├ end: why, in words ─────────────────────────────────►│
+//	│◄──────────────────────────── close, at any moment ──┤ and the operator stops
 package wire

@@ -43,6 +43,32 @@ const (
 	MaxUnanswered      = 16
 	MaxUnansweredBytes = 1 << 20
 
+	// MaxStreams is how many byte streams a session may have at once.
+	MaxStreams = 32
+	// StreamWindow is how much of a stream, in bytes, may be on its way or unread: with
+	// more, its writer waits. Hence a session with all its streams holds MaxStreams
+	// times as much at most.
+	StreamWindow = 256 << 10
+	// StreamLinger is how long an end of a stream that closed waits for the other one to
+	// close it, too.
+	StreamLinger = 30 * time.Second
+	// MaxStreamHeader bounds the first line of a stream in each direction, in bytes.
+	MaxStreamHeader = 32 << 10
+	// MaxStreamData bounds what one frame of a stream carries, in bytes, so that it
+	// fits a frame of the session.
+	MaxStreamData = 24 << 10
+	// StreamKeepAlive is how often a stream that has nothing to say says so, and
+	// StreamSilence after how long without a word it is given up.
+	StreamKeepAlive = 10 * time.Second
+	StreamSilence   = time.Minute
+
+	// MaxLogSources is how many containers one stream of logs may have, and
+	// MaxLogStreams how many streams of logs an operator serves at once.
+	MaxLogSources = 64
+	MaxLogStreams = 16
+	// MaxLogText bounds a piece of a log's line, in bytes; longer lines come in several.
+	MaxLogText = 16 << 10
+
 	// OpeningTimeout bounds each of: the upgrade, hello, and welcome.
 	OpeningTimeout = 10 * time.Second
 	// WriteTimeout bounds the writing of one frame.

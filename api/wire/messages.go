@@ -28,6 +28,8 @@ type Hello struct {
 	Process string `json:"process"`
 	// Time is the operator's clock when it sent this.
 	Time time.Time `json:"time"`
+	// Streams says that the operator accepts byte streams.
+	Streams bool `json:"streams,omitempty"`
 	// Facts are the cluster's figures.
 	Facts Facts `json:"facts"`
 }

@@ -9,6 +9,8 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +30,8 @@ func samples() map[wire.Type]any {
 		MemTotal: new(int64(48 << 30)), MemUsed: new(int64(17 << 30)),
 		Source: wire.SourceMetrics, Error: "can't list nodes: forbidden", Unreachable: "connection refused",
 	}
+	shop := wire.Stack{Namespace: "retail", Name: "shop-0123456789"}
+	delivery := wire.Delivery{UID: "5d1c7a0e-4f0b-4a37-9d38-6f4b7a0f2a11", Generation: 7, Digest: "9f86d081884c7d659a2feaa0c55ad015"}
 	return map[wire.Type]any{
 		wire.TypeHello: &wire.Hello{
 			Protocol: 1, Schema: 2, OperatorVersion: "0.3.1", ClusterUID: "6c1b7a0e-4f0b-4a37-9d38-6f4b7a0f2a11",
@@ -44,35 +48,24 @@ func samples() map[wire.Type]any {
 		wire.TypeCredential: &wire.Credential{ID: "c-1", Token: "header.claims.signature"},
 		wire.TypeTrust:      &wire.Trust{ID: "t-1", CABundle: ""},
 		wire.TypeMoving:     &wire.Moving{Within: 30_000, Reason: "the hub is being updated"},
-		wire.TypeChunk:      &wire.Chunk{ID: 1, Index: 2, Last: true, Data: []byte(`{"v":1}`)},
+		wire.TypeDeliver: &wire.Deliver{
+			Stack: shop, Delivery: delivery, Schema: 1, Spec: json.RawMessage(`{"clusterID":"6f1c2f0e"}`),
+			Inputs: []wire.Input{{Name: "shop-postgres-exports", Kind: "Exports", Revision: "8c1d", Data: map[string][]byte{"dsn": []byte("postgresql://")}}},
+		},
+		wire.TypeRemove:    &wire.Remove{Stack: shop},
+		wire.TypeRemoved:   &wire.Removed{Stack: shop},
+		wire.TypeInventory: &wire.Inventory{Stacks: []wire.Held{{Stack: shop, Delivery: delivery, Removing: true}}},
+		wire.TypeDelivered: &wire.Delivered{Stack: shop, Delivery: delivery, Failure: wire.DeliverySchema, Message: "unknown field spec.later"},
+		wire.TypeReport:    &wire.Report{Stack: shop, Delivery: delivery, Status: json.RawMessage(`{"phase":"Running"}`)},
+		wire.TypeExports: &wire.Exports{
+			Stack: shop, Component: "postgres", Revision: "8c1d", Data: map[string][]byte{"dsn": []byte("postgresql://")},
+		},
+		wire.TypeChunk: &wire.Chunk{ID: 1, Index: 2, Last: true, Data: []byte(`{"v":1}`)},
 	}
 }
 
 // blank makes an empty message of a type to read into.
-func blank(t wire.Type) any {
-	switch t {
-	case wire.TypeHello:
-		return &wire.Hello{}
-	case wire.TypeHeartbeat:
-		return &wire.Heartbeat{}
-	case wire.TypeStored:
-		return &wire.Stored{}
-	case wire.TypeGoodbye:
-		return &wire.Goodbye{}
-	case wire.TypeWelcome:
-		return &wire.Welcome{}
-	case wire.TypeRefused:
-		return &wire.Refusal{}
-	case wire.TypeCredential:
-		return &wire.Credential{}
-	case wire.TypeTrust:
-		return &wire.Trust{}
-	case wire.TypeMoving:
-		return &wire.Moving{}
-	default:
-		return &wire.Chunk{}
-	}
-}
+func blank(t wire.Type) any { return reflect.New(reflect.TypeOf(samples()[t]).Elem()).Interface() }
 
 func TestMessagesStayAsTheyAre(t *testing.T) {
 	for kind, message := range samples() {
@@ -91,7 +84,9 @@ func TestMessagesStayAsTheyAre(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(frame).To(MatchJSON(golden))
 
-			envelope, err := wire.Decode(golden)
+			var compact bytes.Buffer // raw JSON inside keeps its white space
+			g.Expect(json.Compact(&compact, golden)).To(Succeed())
+			envelope, err := wire.Decode(compact.Bytes())
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(envelope.Type).To(Equal(kind))
 			got := blank(kind)
@@ -139,6 +134,9 @@ func TestRead(t *testing.T) {
 	hello := func(change string) string {
 		return `{"protocol":1,"clusterUID":"u","process":"p"` + change + `}`
 	}
+	delivered := func(more string) string {
+		return `{"namespace":"a","name":"b","uid":"u","digest":"d","generation":1` + more + `}`
+	}
 	long := `"` + strings.Repeat("x", wire.MaxName+1) + `"`
 	for name, tc := range map[string]struct {
 		kind wire.Type
@@ -176,6 +174,19 @@ func TestRead(t *testing.T) {
 		"trust without id":        {wire.TypeTrust, `{}`, "no id"},
 		"move before now":         {wire.TypeMoving, `{"withinMillis":-1}`, "move within -1 ms"},
 		"goodbye, no reason":      {wire.TypeGoodbye, `{}`, ""},
+		"a path for a name":       {wire.TypeRemove, `{"namespace":"a","name":"../b"}`, "name is none"},
+		"no namespace":            {wire.TypeRemoved, `{"name":"b"}`, "name is none"},
+		"a delivery of nothing":   {wire.TypeDeliver, delivered(``), "without a spec"},
+		"the least delivery":      {wire.TypeDeliver, delivered(`,"spec":{}`), ""},
+		"an input without kind":   {wire.TypeDeliver, delivered(`,"spec":{},"inputs":[{"name":"a","revision":"1"}]`), "kind or revision is none"},
+		"a negative generation":   {wire.TypeDelivered, `{"namespace":"a","name":"b","uid":"u","digest":"d","generation":-1}`, "generation or digest"},
+		"a failure of later":      {wire.TypeDelivered, delivered(`,"failure":"later"`), ""},
+		"an empty inventory":      {wire.TypeInventory, `{"stacks":[]}`, ""},
+		"held by nobody":          {wire.TypeInventory, `{"stacks":[{"namespace":"a","name":"b"}]}`, "uid, generation or digest"},
+		"a report of nothing":     {wire.TypeReport, delivered(``), "a status of 0 bytes"},
+		"exports of nobody":       {wire.TypeExports, `{"namespace":"a","name":"b","revision":"1"}`, "component or revision"},
+		"exports are gone":        {wire.TypeExports, `{"namespace":"a","name":"b","component":"c","revision":"1"}`, ""},
+		"an export of no name":    {wire.TypeExports, `{"namespace":"a","name":"b","component":"c","revision":"1","data":{"a b":"eA=="}}`, "an export's name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -217,6 +228,41 @@ func TestAnErrorNeverRepeatsAToken(t *testing.T) {
 	err = wire.Envelope{Type: wire.TypeCredential, Data: data}.Read(&wire.Credential{})
 	g.Expect(err).To(MatchError(ContainSubstring("token of 6000 bytes")))
 	g.Expect(err.Error()).NotTo(ContainSubstring("secret"))
+}
+
+func TestExportsAreBoundedAndNeverRepeated(t *testing.T) {
+	g := NewWithT(t)
+	exports := wire.Exports{
+		Stack: wire.Stack{Namespace: "a", Name: "b"}, Component: "c", Revision: "1",
+		Data: map[string][]byte{"dsn": bytes.Repeat([]byte("secret"), wire.MaxExports/6+1)},
+	}
+	err := exports.Validate()
+	g.Expect(err).To(MatchError(ContainSubstring("bytes, at most")))
+	g.Expect(err.Error()).NotTo(ContainSubstring("secret"))
+}
+
+func TestInventoryIsBounded(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect((&wire.Inventory{Stacks: make([]wire.Held, wire.MaxStacks+1)}).Validate()).To(MatchError(ContainSubstring("at most 10000")))
+}
+
+// A full inventory has to fit into one message.
+func TestTheLargestInventoryIsAMessage(t *testing.T) {
+	g := NewWithT(t)
+	held := wire.Held{
+		Stack:    wire.Stack{Namespace: strings.Repeat("n", 20), Name: strings.Repeat("n", 60)},
+		Delivery: wire.Delivery{UID: strings.Repeat("u", 36), Generation: 1_000_000, Digest: strings.Repeat("d", 32)},
+	}
+	frame, err := wire.Encode(wire.TypeInventory, wire.Inventory{Stacks: slices.Repeat([]wire.Held{held}, wire.MaxStacks)})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(len(frame)).To(BeNumerically("<", wire.MaxMessage))
+}
+
+func TestDigestTellsSpecsApart(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(wire.Digest([]byte(`{"a":1}`))).To(Equal(wire.Digest([]byte(`{"a":1}`))))
+	g.Expect(wire.Digest([]byte(`{"a":1}`))).NotTo(Equal(wire.Digest([]byte(`{"a":2}`))))
+	g.Expect(wire.Digest(nil)).To(HaveLen(32))
 }
 
 func TestFactsEqual(t *testing.T) {

@@ -102,8 +102,9 @@ func Allows(ctx context.Context, c client.Reader, record *kubenestv1.ManagedClus
 	if err != nil {
 		return false, nil //nolint:nilerr // a selector that can't be read selects nothing
 	}
-	var ns corev1.Namespace
-	if err := c.Get(ctx, client.ObjectKey{Name: namespace}, &ns); err != nil {
+	ns := &metav1.PartialObjectMetadata{}
+	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := c.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
 		return false, fmt.Errorf("read namespace %s: %w", namespace, err)
 	}
 	return selector.Matches(labels.Set(ns.Labels)), nil

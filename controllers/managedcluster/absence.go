@@ -141,7 +141,7 @@ func (r *AbsenceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	if err := r.Authority.Client.Get(ctx, req.NamespacedName, &record); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !record.DeletionTimestamp.IsZero() || !takenUp(&record) {
+	if deleted(&record) || !takenUp(&record) {
 		return ctrl.Result{}, nil
 	}
 	reason, message := present(&record)

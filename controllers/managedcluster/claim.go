@@ -33,7 +33,7 @@ func (a *Authority) Claim(ctx context.Context, c session.Claim) (int64, error) {
 		return 0, err
 	}
 	for attempt := 1; ; attempt++ {
-		if record == nil || !record.DeletionTimestamp.IsZero() {
+		if record == nil || deleted(record) {
 			return 0, unknownCluster()
 		}
 		epoch, err := a.claim(ctx, record, &c)

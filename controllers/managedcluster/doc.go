@@ -10,6 +10,7 @@
 //	claim.go         hello → epoch+1 and all session fields, one write     every replica
 //	session.go       session here, or just ended → status                  every replica
 //	absence.go       nobody living holds it → status                       leader
+//	guard.go         used by Projects or Apps → deletion waits             leader
 //
 // What is written is computed by pure functions: observe.go (session fields,
 // conditions, phase), figures.go (when figures are worth a write), columns.go

@@ -6,6 +6,7 @@ package managedcluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -37,6 +38,12 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		return fmt.Errorf("index clusters by replica: %w", err)
 	}
 	return nil
+}
+
+// deleted reports whether a record is as good as gone. One that the guard holds is
+// not: what is on its cluster can be removed over the session only.
+func deleted(record *kubenestv1.ManagedCluster) bool {
+	return !record.DeletionTimestamp.IsZero() && !slices.Contains(record.Finalizers, kubenestv1.InUseFinalizer)
 }
 
 // recordOf is the record that a cluster id belongs to, nil if there is none.

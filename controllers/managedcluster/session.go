@@ -163,7 +163,7 @@ func (r *SessionReconciler) Reconcile(ctx context.Context, clusterID string) (ct
 	info, held := r.Sessions.Lookup(clusterID)
 	var result ctrl.Result
 	switch {
-	case record == nil || !record.DeletionTimestamp.IsZero():
+	case record == nil || deleted(record):
 		if held {
 			r.Sessions.Close(clusterID, info.SessionID, wire.EndUnknownCluster, "the cluster's record was deleted")
 		}

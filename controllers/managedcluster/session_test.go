@@ -156,6 +156,33 @@ var _ = Describe("A session held here", func() {
 		Expect(h.get("shop").Status.Session.Process).To(Equal("B"))
 	})
 
+	It("goes on while the guard holds its record, so that what is on the cluster can be removed", func() {
+		record := h.get("shop")
+		record.Finalizers = []string{kubenestv1.InUseFinalizer}
+		Expect(api.Update(h.ctx, record)).To(Succeed())
+		operator := connect("A")
+		connected()
+		Expect(api.Delete(h.ctx, h.get("shop"))).To(Succeed())
+		Consistently(func() bool {
+			_, held := h.sessions.Registry().Lookup(string(record.UID))
+			return held
+		}).Should(BeTrue())
+
+		By("being told when it is away, and letting it come back")
+		operator.Close(wire.EndGoodbye, "")
+		Eventually(h.condition("shop", kubenestv1.ConditionConnected)).Should(HavePrefix("False/"))
+		operator = connect("B")
+		connected()
+
+		By("ending with the record")
+		Eventually(func() error {
+			held := h.get("shop")
+			held.Finalizers = nil
+			return api.Update(h.ctx, held)
+		}).Should(Succeed())
+		Expect(operator.End().Ending).To(Equal(wire.EndUnknownCluster))
+	})
+
 	It("ends when its record is deleted", func() {
 		operator := connect("A")
 		connected()

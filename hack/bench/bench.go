@@ -82,8 +82,13 @@ func (b *bench) measureAll(ctx context.Context) error {
 			return err
 		}
 	}
-	if slices.Contains(b.only, partRestart) || slices.Contains(b.only, partIdle) {
-		return b.measureHub(ctx)
+	if slices.ContainsFunc(b.only, func(part string) bool { return part == partRestart || part == partIdle || part == partFleet }) {
+		if err := b.measureHub(ctx); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(b.only, partApps) {
+		return b.measureApps(ctx)
 	}
 	return nil
 }

@@ -52,7 +52,13 @@ func (b *bench) measureHub(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if h.fleet, err = fleet.New(fleet.Options{Members: members}); err != nil {
+	arrivals := make(chan fleet.Delivered, 4*len(members)) // a namespace and an App each, and what is sent twice
+	if h.fleet, err = fleet.New(fleet.Options{Members: members, OnDelivered: func(d fleet.Delivered) {
+		select {
+		case arrivals <- d:
+		default: // nobody measures it
+		}
+	}}); err != nil {
 		return err
 	}
 	running, stop := context.WithCancel(ctx)
@@ -70,6 +76,11 @@ func (b *bench) measureHub(ctx context.Context) (err error) {
 	b.say("hub: %d clusters connected within %.1fs", b.clusters, last.Sub(began).Seconds())
 	if slices.Contains(b.only, partIdle) {
 		if err := b.measureIdle(ctx, h); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(b.only, partFleet) {
+		if err := b.measureFleet(ctx, h, arrivals); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -91,7 +92,8 @@ func makeLoad(ctx context.Context, args []string) error {
 	return load.Run(ctx, o)
 }
 
-const usage = `bench measures what sessions cost, beside a bare gorilla server in the same run.
+const usage = `bench measures what sessions and deployments cost, beside a floor in the same run: a bare
+gorilla server, and applying to a cluster directly.
 
 Usage:
   bench [flags]
@@ -104,7 +106,12 @@ const (
 	partSessions = "sessions"
 	partRestart  = "restart"
 	partIdle     = "idle"
+	partApps     = "apps"
+	partFleet    = "fleet"
 )
+
+// parts are all of them.
+var parts = []string{partSessions, partRestart, partIdle, partApps, partFleet}
 
 // options of a run.
 type options struct {
@@ -129,11 +136,14 @@ type paces struct {
 	perSecond float64
 	// idle is how long requests are counted.
 	idle time.Duration
+	// apps is how many Apps are deployed to a real cluster, fleet to how many simulated
+	// ones.
+	apps, fleet int
 }
 
 // parse reads the flags. It returns nil if there is nothing to do.
 func parse(args []string, out io.Writer) (*options, error) {
-	o := &options{paces: paces{settle: 30 * time.Second, beat: 20 * time.Second, perSecond: 2000, idle: time.Minute}}
+	o := &options{paces: paces{settle: 30 * time.Second, beat: 20 * time.Second, perSecond: 2000, idle: time.Minute, apps: 100, fleet: 500}}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find the programs, which lie beside this one: %w", err)
@@ -142,7 +152,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	flags.SortFlags = false
 	flags.IntVar(&o.sessions, "sessions", 10_000, "how many sessions to hold at most")
 	flags.IntVar(&o.clusters, "clusters", 1000, "how many clusters a real hub gets")
-	flags.StringSliceVar(&o.only, "only", []string{partSessions, partRestart, partIdle}, "what to measure")
+	flags.StringSliceVar(&o.only, "only", parts, "what to measure")
 	flags.BoolVar(&o.quick, "quick", false, "small and short, to see that it works; the numbers mean nothing")
 	flags.StringVar(&o.profiles, "profiles", "", "folder in which to write profiles of the session server")
 	flags.StringVar(&o.programs, "programs", filepath.Dir(self), "folder of kubenest-hub and kubenest-operator")
@@ -160,7 +170,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	}
 	if o.quick {
 		o.sessions, o.clusters = min(o.sessions, 200), min(o.clusters, 30)
-		o.paces = paces{settle: time.Second, beat: time.Second, perSecond: 500, idle: 5 * time.Second}
+		o.paces = paces{settle: time.Second, beat: time.Second, perSecond: 500, idle: 5 * time.Second, apps: 5, fleet: 20}
 	}
 	if o.assets == "" {
 		o.assets = filepath.Join(o.programs, "k8s")
@@ -186,10 +196,8 @@ func (o *options) validate() error {
 		return fmt.Errorf("--clusters %d: give a number from 1 to 10000", o.clusters)
 	}
 	for _, part := range o.only {
-		switch part {
-		case partSessions, partRestart, partIdle:
-		default:
-			return fmt.Errorf("--only %s: choose from %s", part, strings.Join([]string{partSessions, partRestart, partIdle}, ", "))
+		if !slices.Contains(parts, part) {
+			return fmt.Errorf("--only %s: choose from %s", part, strings.Join(parts, ", "))
 		}
 	}
 	return nil

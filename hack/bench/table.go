@@ -11,38 +11,40 @@ import (
 	"unicode/utf8"
 )
 
-// row of the table.
-type row struct{ measure, bare, kubenest, ratio, goal string }
+// row of the table. The floor is what the same costs without kubenest; the measure
+// or a note says what that is.
+type row struct{ measure, floor, kubenest, ratio, goal string }
 
 // none stands where there is nothing to measure.
 const none = "–"
 
 // compared makes a row of two numbers.
-func compared(measure string, bare, kubenest float64, show func(float64) string) row {
-	r := row{measure: measure, bare: show(bare), kubenest: show(kubenest), ratio: none, goal: none}
-	if bare > 0 {
-		r.ratio = fmt.Sprintf("%.2f", kubenest/bare)
+func compared(measure string, floor, kubenest float64, show func(float64) string) row {
+	r := row{measure: measure, floor: show(floor), kubenest: show(kubenest), ratio: none, goal: none}
+	if floor > 0 {
+		r.ratio = fmt.Sprintf("%.2f", kubenest/floor)
 	}
 	return r
 }
 
 // alone makes a row of a number that only kubenest has.
 func alone(measure, value string) row {
-	return row{measure: measure, bare: none, kubenest: value, ratio: none, goal: none}
+	return row{measure: measure, floor: none, kubenest: value, ratio: none, goal: none}
 }
 
 func kilobytes(n float64) string  { return fmt.Sprintf("%.1f KB", n/(1<<10)) }
 func perSecond(n float64) string  { return fmt.Sprintf("%.0f", n) }
 func seconds(n float64) string    { return fmt.Sprintf("%.1f s", n) }
+func millis(n float64) string     { return fmt.Sprintf("%.0f ms", n*1000) }
 func micros(n float64) string     { return fmt.Sprintf("%.1f µs", n/float64(time.Microsecond)) }
 func percent(n float64) string    { return fmt.Sprintf("%.1f %%", n) }
 func perCluster(n float64) string { return fmt.Sprintf("%.4f", n) }
 
 // write prints rows with aligned columns, as Markdown does.
 func write(out io.Writer, rows []row) {
-	lines := [][]string{{"measure", "bare gorilla", "kubenest", "ratio", "goal"}}
+	lines := [][]string{{"measure", "floor", "kubenest", "ratio", "goal"}}
 	for _, r := range rows {
-		lines = append(lines, []string{r.measure, r.bare, r.kubenest, r.ratio, r.goal})
+		lines = append(lines, []string{r.measure, r.floor, r.kubenest, r.ratio, r.goal})
 	}
 	widths := make([]int, len(lines[0]))
 	for _, line := range lines {

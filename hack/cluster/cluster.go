@@ -43,6 +43,8 @@ type Options struct {
 	// Workloads adds what runs Deployments: their controllers, kube-scheduler,
 	// and kwok, which plays nodes and pods.
 	Workloads bool
+	// KwokConfig are files with more for kwok, such as the logs of some pods.
+	KwokConfig []string
 	// Ports remembers the addresses.
 	Ports *ports.Book
 	// Group keeps the processes.
@@ -55,6 +57,8 @@ type Cluster struct {
 	authority *authority
 	// The addresses of the API server and of etcd.
 	url, storeURL string
+	// Where kwok plays the nodes' kubelets.
+	kubeletAddress string
 
 	etcd, apiServer                    *process.Process
 	controllerManager, scheduler, kwok *process.Process
@@ -68,7 +72,7 @@ func New(o Options) (*Cluster, error) {
 		return nil, fmt.Errorf("keys of cluster %s: %w", o.Name, err)
 	}
 	c := &Cluster{options: o, authority: a}
-	if err := errors.Join(c.newEtcd(), c.newAPIServer()); err != nil {
+	if err := errors.Join(c.newEtcd(), c.placeKubelet(), c.newAPIServer()); err != nil {
 		return nil, fmt.Errorf("prepare cluster %s: %w", o.Name, err)
 	}
 	if err := c.WriteKubeconfig(c.Kubeconfig(), "admin", "system:masters"); err != nil {

@@ -90,6 +90,8 @@ func (c *Cluster) newAPIServer() error {
 		"--service-cluster-ip-range=10.96.0.0/16",
 		"--allow-privileged=true",
 		"--enable-priority-and-fairness=false", "--profiling=false",
+		// kwok plays the kubelets, of which "kubectl logs" asks.
+		"--kubelet-preferred-address-types=InternalIP", "--kubelet-certificate-authority=" + ca,
 	})
 	return nil
 }
@@ -114,16 +116,27 @@ func (c *Cluster) newControllers() error {
 		return nil
 	}
 	c.scheduler = c.process("kube-scheduler", stageControllers, nil, client)
-	stages, err := c.stages()
+	configs, err := c.stages()
 	if err != nil {
 		return err
 	}
+	kubelet, err := c.kubelet()
+	if err != nil {
+		return err
+	}
+	logs, err := c.sampleLogs()
+	if err != nil {
+		return err
+	}
+	for _, path := range append(c.options.KwokConfig, logs) {
+		configs = append(configs, configFlag(path))
+	}
 	args := append([]string{
-		"--kubeconfig=" + c.Kubeconfig(), "--manage-all-nodes=true", "--node-ip=10.0.0.1",
+		"--kubeconfig=" + c.Kubeconfig(), "--manage-all-nodes=true",
 		// Renewed after a quarter of it, which an idle cluster notices.
 		"--node-lease-duration-seconds=40",
 		"--v=WARN", // it says each renewal else
-	}, stages...)
+	}, append(kubelet, configs...)...)
 	c.kwok = c.process("kwok", stageControllers, nil, args)
 	return nil
 }
@@ -137,11 +150,14 @@ func (c *Cluster) stages() ([]string, error) {
 	}
 	flags := make([]string, 0, len(entries))
 	for _, e := range entries {
-		// The flag takes a list in the form of CSV.
-		path := strings.ReplaceAll(filepath.Join(dir, e.Name()), `"`, `""`)
-		flags = append(flags, `--config="`+path+`"`)
+		flags = append(flags, configFlag(filepath.Join(dir, e.Name())))
 	}
 	return flags, nil
+}
+
+// configFlag names a file of kwok's. The flag takes a list in the form of CSV.
+func configFlag(path string) string {
+	return `--config="` + strings.ReplaceAll(path, `"`, `""`) + `"`
 }
 
 // ready probes a URL with the CA's own client certificate, as etcd demands one.

@@ -64,6 +64,10 @@ type Info struct {
 	Identity Identity
 	// OperatorVersion is the operator's release.
 	OperatorVersion string
+	// Schema is the version of the operator's StackDeploy schema.
+	Schema int
+	// Streams says that the operator accepts byte streams.
+	Streams bool
 	// Facts are the newest figures, of FactsAt.
 	Facts   wire.Facts
 	FactsAt time.Time

@@ -14,13 +14,15 @@
 //	session     session.go     reads until the end
 //	            beat.go        each heartbeat: ping, renewal of the token
 //	            orders.go      what the operator is to store
+//	            deployments.go what is sent to it, and what it says, of deployments
 //
 // # Goroutines
 //
 // The HTTP handler returns as soon as the connection is a WebSocket: its stack
 // and net/http's buffers are worth more than the session itself. A goroutine of
-// its own opens the session, and hands over to one that reads, because the
-// opening grows its stack. A held session is this one reading goroutine, and one
+// its own opens the session, and has another one read as soon as the hello came:
+// the opening grows its stack, and an operator that hangs up while its session is
+// claimed has to be noticed. A held session is this one reading goroutine, and one
 // timer; it is never swept, so one stuck session can't delay another. A beat runs
 // on the timer's goroutine, a writer exists while something is to be written.
 // Close waits for all of them.

@@ -12,7 +12,9 @@ import (
 // Limits on what connections and sessions may use.
 type Limits struct {
 	// Openings is how many connections may be between their request and their
-	// welcome. More wait: at most Waiting of them, each for WaitFor.
+	// welcome. More wait: at most Waiting of them, each for WaitFor. Each is a write to
+	// the API server: too many at once take each other's time, until at a slow one all
+	// of them outlast wire.OpeningTimeout, and none gets in.
 	Openings, Waiting int
 	WaitFor           time.Duration
 	// OpeningsOfOne is how many of them may be one cluster's, so that one operator
@@ -20,7 +22,9 @@ type Limits struct {
 	OpeningsOfOne int
 	// Heartbeats that are looked at: of more, the newest wins, at the next beat.
 	Heartbeats socket.Budget
-	// Messages of any kind; a session with more ends as wire.EndFlooding.
+	// Messages of any kind; a session with more ends as wire.EndFlooding. A correct
+	// operator stays below: it sends some 20 reports a second and bursts of a hundred
+	// or so, and answers what it is sent, which is paced for it (stackdeploy.PaceEvery).
 	Messages socket.Budget
 	// Connections of one cluster: each costs a write to its record. With more, its
 	// operator is told to wait.
@@ -36,10 +40,10 @@ type Limits struct {
 // from costing the others anything.
 func DefaultLimits() Limits {
 	return Limits{
-		Openings: 256, Waiting: 2048, WaitFor: 5 * time.Second,
+		Openings: 64, Waiting: 2048, WaitFor: 5 * time.Second,
 		OpeningsOfOne: 2,
 		Heartbeats:    socket.Budget{PerSecond: 5, Burst: 50},
-		Messages:      socket.Budget{PerSecond: 50, Burst: 500},
+		Messages:      socket.Budget{PerSecond: 100, Burst: 1000},
 		Connections:   socket.Budget{PerSecond: 0.2, Burst: 30},
 		Failures:      socket.Budget{PerSecond: 0.1, Burst: 5},
 		Queued:        socket.DefaultMaxQueued,

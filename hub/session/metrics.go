@@ -15,6 +15,7 @@ import (
 const (
 	droppedBudget  = "budget"
 	droppedUnknown = "unknown_type"
+	droppedNobody  = "nobody_listens"
 	renewalStored  = "stored"
 	renewalFailed  = "failed"
 )
@@ -29,6 +30,7 @@ type metrics struct {
 	messages  *prometheus.CounterVec
 	drops     *prometheus.CounterVec
 	renewals  *prometheus.CounterVec
+	streams   streamMetrics
 }
 
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
@@ -57,11 +59,12 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		drops:    counter("session_messages_dropped_total", "Messages received and not looked at, by reason.", "reason"),
 		renewals: counter("token_renewals_total", "Renewals of a session's token, by result.", "result"),
 	}
+	m.streams = newStreamMetrics(namespace, subsystem)
 	if registry == nil {
 		return m, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.held, m.opened, m.handshake, m.unopened, m.ended, m.refusals, m.messages, m.drops, m.renewals} {
+	for _, c := range []prometheus.Collector{m.held, m.opened, m.handshake, m.unopened, m.ended, m.refusals, m.messages, m.drops, m.renewals, m.streams.open, m.streams.opened, m.streams.failed} {
 		errs = append(errs, registry.Register(c))
 	}
 	return m, errors.Join(errs...)
@@ -69,7 +72,8 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 
 func (m *metrics) received(t wire.Type) {
 	switch t {
-	case wire.TypeHello, wire.TypeHeartbeat, wire.TypeStored, wire.TypeGoodbye:
+	case wire.TypeHello, wire.TypeHeartbeat, wire.TypeStored, wire.TypeGoodbye,
+		wire.TypeInventory, wire.TypeDelivered, wire.TypeRemoved, wire.TypeReport, wire.TypeExports:
 	default:
 		t = "unknown"
 	}

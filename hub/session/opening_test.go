@@ -77,7 +77,7 @@ func TestWelcome(t *testing.T) {
 		f.Expect(ok).To(BeTrue())
 		f.Expect(info).To(Equal(session.Info{
 			ClusterID: cluster, SessionID: w.Session, Process: "process-1", ClusterUID: "kube-system-uid", Epoch: 1, Identity: id,
-			OperatorVersion: "v0.0.0-test", Facts: hello.Facts, FactsAt: info.FactsAt, ConnectedAt: info.ConnectedAt,
+			OperatorVersion: "v0.0.0-test", Schema: 1, Facts: hello.Facts, FactsAt: info.FactsAt, ConnectedAt: info.ConnectedAt,
 			LastHeard: info.LastHeard, ClockOffset: -90 * time.Second,
 		}))
 		for _, at := range []time.Time{info.FactsAt, info.ConnectedAt, info.LastHeard} {

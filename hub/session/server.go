@@ -47,6 +47,8 @@ type Options struct {
 	// RenewAt says when a token is to be renewed, zero for never. It is asked at each
 	// beat, so that it may change its mind, and must not block; nil is TwoThirds.
 	RenewAt func(Identity) time.Time
+	// Deployments takes what operators say of deployments; nil drops it.
+	Deployments Deployments
 }
 
 // Server accepts and holds the sessions of operators.

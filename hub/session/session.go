@@ -42,26 +42,39 @@ func (s *Server) newSession(ws *websocket.Conn) *session {
 	}
 }
 
-// run is the reading goroutine of a registered session.
-func (s *session) run() {
+// run is the reading goroutine. It begins while the session is claimed, calls
+// hungUp if the connection ends meanwhile, and goes on if the session was opened.
+func (s *session) run(opened <-chan bool, hungUp func()) {
 	defer s.server.door.leave()
-	s.server.registry.tell(Event{ClusterID: s.info.ClusterID, Kind: Opened, Info: s.snapshot()})
-	s.startBeating()
-	s.finish(s.read())
-	s.conn.Wait()
+	defer s.conn.Wait()
+	first, err := s.conn.Read()
+	if err != nil {
+		hungUp()
+	}
+	if !<-opened {
+		return
+	}
+	s.finish(s.read(first, err))
 }
 
-// read reads until the session ends. It never waits for anything but the socket:
-// a ping behind a message that waits would look like death.
-func (s *session) read() *socket.Ended {
+// begin tells that a session is open, and has it beat.
+func (s *session) begin() {
+	s.server.registry.tell(Event{ClusterID: s.info.ClusterID, Kind: Opened, Info: s.snapshot()})
+	s.startBeating()
+}
+
+// read handles what was read first, and reads until the session ends. It never
+// waits for anything but the socket: a ping behind a message that waits would look
+// like death.
+func (s *session) read(e wire.Envelope, err error) *socket.Ended {
 	for {
-		e, err := s.conn.Read()
 		if ended, ok := errors.AsType[*socket.Ended](err); ok {
 			return ended
 		}
 		if err := s.handle(&e); err != nil {
 			s.conn.Close(wire.EndProtocol, err.Error())
 		}
+		e, err = s.conn.Read()
 	}
 }
 
@@ -87,7 +100,10 @@ func (s *session) handle(e *wire.Envelope) error {
 			return err
 		}
 		s.conn.Close(wire.EndGoodbye, m.Reason)
-	case wire.TypeHello, wire.TypeWelcome, wire.TypeRefused, wire.TypeCredential, wire.TypeTrust, wire.TypeMoving:
+	case wire.TypeInventory, wire.TypeDelivered, wire.TypeRemoved, wire.TypeReport, wire.TypeExports:
+		return s.deployment(e)
+	case wire.TypeHello, wire.TypeWelcome, wire.TypeRefused, wire.TypeCredential, wire.TypeTrust, wire.TypeMoving,
+		wire.TypeDeliver, wire.TypeRemove:
 		return fmt.Errorf("%w: %s is out of place", wire.ErrMalformed, e.Type)
 	default:
 		s.server.metrics.dropped(droppedUnknown)

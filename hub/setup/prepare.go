@@ -60,7 +60,7 @@ func unavailable(err error) bool {
 // prepare applies the CRDs and policies of this version.
 func (h *hub) prepare(ctx context.Context) error {
 	if err := h.patiently(ctx, "apply CRDs", func(ctx context.Context) error {
-		return config.ApplyCRDs(ctx, h.direct, "managedclusters.kubenest.io")
+		return config.ApplyCRDs(ctx, h.direct)
 	}); err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/kubenest/kubenest/api/version"
 	"github.com/kubenest/kubenest/controllers"
 	"github.com/kubenest/kubenest/controllers/managedcluster"
+	"github.com/kubenest/kubenest/controllers/stackdeploy"
 	"github.com/kubenest/kubenest/hub/replica"
 	"github.com/kubenest/kubenest/hub/serving"
 	"github.com/kubenest/kubenest/hub/session"
@@ -105,7 +106,7 @@ func (h *hub) newManager(ctx context.Context) error {
 		return fmt.Errorf("make manager: %w", err)
 	}
 	h.manager = manager
-	return managedcluster.Index(ctx, manager.GetFieldIndexer())
+	return controllers.Index(ctx, manager.GetFieldIndexer())
 }
 
 // newReplica makes this replica known, and the others to it.
@@ -132,8 +133,13 @@ func (h *hub) newSessions(context.Context) error {
 		Replica:  h.id.String(),
 		Clock:    clock.RealClock{},
 	})
+	mailbox, err := stackdeploy.NewMailbox(clock.RealClock{}, metrics.Registry)
+	if err != nil {
+		return fmt.Errorf("make mailbox of deployments: %w", err)
+	}
 	h.sessions, err = session.New(session.Options{
 		Authority:      authority,
+		Deployments:    mailbox,
 		Replica:        h.id.String(),
 		HubVersion:     version.String(),
 		Timing:         h.options.Session.Timing,
@@ -153,6 +159,7 @@ func (h *hub) newSessions(context.Context) error {
 	h.deps = controllers.Dependencies{
 		Authority: authority,
 		Sessions:  h.sessions.Registry(),
+		Mailbox:   mailbox,
 		Timing:    h.options.Session.Timing,
 		Events:    events,
 		Keys:      h.keys,

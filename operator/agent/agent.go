@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/uuid"
 
+	"github.com/kubenest/kubenest/api/socket"
 	"github.com/kubenest/kubenest/api/wire"
 )
 
@@ -30,6 +31,13 @@ type Options struct {
 	// OperatorVersion and Schema go into the hello.
 	OperatorVersion string
 	Schema          int
+	// Deployments are what is deployed on this cluster; nil if nothing is, and then the
+	// hello's schema is 0, and what the hub delivers is ignored.
+	Deployments Deployments
+	// Streams serves a byte stream that the hub opened, on a goroutine of its own. ctx
+	// ends with the session. When it returns, the stream is closed. Nil: the hello says
+	// that this operator takes no streams.
+	Streams func(ctx context.Context, stream *socket.Stream)
 	// Facts collects the cluster's figures. It is called by one goroutine, with a
 	// deadline; nothing waits for it.
 	Facts func(context.Context) wire.Facts
@@ -59,7 +67,10 @@ type Agent struct {
 	status   *status
 	watchdog time.Duration
 
-	latest atomic.Pointer[session] // that a hub welcomed; sessions are opened one by one
+	latest   atomic.Pointer[session] // that a hub welcomed; sessions are opened one by one
+	applying chan struct{}           // holds one while a session uses Deployments
+
+	streams sync.WaitGroup // that are served
 
 	// Owned by Run.
 	recheck bool // credentials changed while a move was under way
@@ -92,6 +103,7 @@ func New(o Options) (*Agent, error) {
 	}
 	return &Agent{
 		o: o, log: o.Log, dialing: o.Dialing.withDefaults(), metrics: o.Metrics, watchdog: o.Watchdog,
+		applying: make(chan struct{}, 1),
 		reporter: newReporter(o.Facts), status: newStatus(time.Now(), o.OnState),
 	}, nil
 }
@@ -102,6 +114,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	var collecting sync.WaitGroup
 	collecting.Go(func() { a.reporter.run(ctx) })
 	defer collecting.Wait()
+	defer a.streams.Wait()
 	pause(ctx, firstFacts, a.reporter.first)
 
 	var (
@@ -224,4 +237,12 @@ func asRefusal(err error) *wire.Refusal {
 		return f.refusal()
 	}
 	return nil
+}
+
+// schema is the version of StackDeploys that this operator takes; 0 if it takes none.
+func (a *Agent) schema() int {
+	if a.o.Deployments == nil {
+		return 0
+	}
+	return a.o.Schema
 }

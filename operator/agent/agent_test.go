@@ -27,7 +27,8 @@ func TestTheHelloSaysWhoItIs(t *testing.T) {
 	nodes := int32(3)
 	op := start(t, agent.Options{
 		Credentials: credentials.NewMemory(given(t, hub)), OperatorVersion: "v1.2.3", Schema: 4, Process: "process-1",
-		Facts: func(context.Context) wire.Facts { return wire.Facts{Nodes: &nodes, KubernetesVersion: "v1.37.2"} },
+		Deployments: newCluster(),
+		Facts:       func(context.Context) wire.Facts { return wire.Facts{Nodes: &nodes, KubernetesVersion: "v1.37.2"} },
 	})
 
 	s := next(t, hub.Sessions, "session")

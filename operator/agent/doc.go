@@ -25,10 +25,19 @@
 // A refusal's RetryAfter is a lower bound, and is itself bounded by 10 minutes. No
 // refusal makes the agent drop a credential.
 //
+// # Deployments
+//
+// Each session begins with a complete inventory, and nothing about deployments goes
+// before it. Then what the hub asks for is applied in its order, and the hub is told
+// of all that there is, and of what changes: of each thing what is so when its turn
+// comes. Nothing is kept from one session to the next, and only the newest session
+// applies anything.
+//
 // # Goroutines
 //
 // Run decides; facts are collected by one goroutine, so that a slow API server
 // delays no heartbeat. A session has a reader, which never blocks, a beater, and a
-// keeper that stores what the hub hands over. While the operator is asked to move,
-// one more opens the next session. Run joins them all.
+// keeper that stores what the hub hands over; with deployments also one that applies
+// them, one that follows them and one that tells of them. While the operator is asked
+// to move, one more opens the next session. Run joins them all.
 package agent

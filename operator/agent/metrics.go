@@ -19,6 +19,9 @@ type Metrics struct {
 	endings       *prometheus.CounterVec
 	backoff       prometheus.Counter
 	stores        *prometheus.CounterVec
+
+	streams         prometheus.Gauge
+	streamsAccepted prometheus.Counter
 }
 
 // NewMetrics makes the metrics and registers them; with nil they are kept to
@@ -46,13 +49,21 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Namespace: namespace, Subsystem: subsystem, Name: "backoff_seconds_total",
 			Help: "Time that the operator meant to wait between attempts.",
 		}),
+		streams: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "streams",
+			Help: "Byte streams of the hub's that are being served.",
+		}),
+		streamsAccepted: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "streams_accepted_total",
+			Help: "Byte streams of the hub's that were accepted.",
+		}),
 		stores: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "credential_stores_total",
 			Help: "What the hub handed over, by what (token, ca) and result (stored, refused, failed).",
 		}, []string{"what", "result"}),
 	}
 	if registry != nil {
-		registry.MustRegister(m.connected, m.lastConnected, m.attempts, m.endings, m.backoff, m.stores)
+		registry.MustRegister(m.connected, m.lastConnected, m.attempts, m.endings, m.backoff, m.stores, m.streams, m.streamsAccepted)
 	}
 	return m
 }

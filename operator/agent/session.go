@@ -16,6 +16,8 @@ import (
 	"github.com/kubenest/kubenest/api/wire"
 )
 
+var errLate = errors.New("the hub's welcome came too late")
+
 // maxOrders is how many things to store may wait; a hub hands them over one by one.
 const maxOrders = 4
 
@@ -34,6 +36,8 @@ type session struct {
 	moving chan wire.Moving // reader to Run
 	done   chan struct{}    // closed when nothing is left of it
 
+	exchange *exchange // nil if nothing is deployed
+
 	ended *socket.Ended // set before done is closed
 	sent  wire.Facts    // owned by the beater
 }
@@ -47,8 +51,8 @@ func (a *Agent) greet(ctx context.Context, conn *socket.Conn) (*wire.Welcome, wi
 	defer stop()
 	facts := a.reporter.facts()
 	err := conn.Send(wire.TypeHello, wire.Hello{
-		Protocol: wire.Protocol, Schema: a.o.Schema, OperatorVersion: a.o.OperatorVersion,
-		ClusterUID: a.o.ClusterUID, Process: a.o.Process, Time: time.Now(), Facts: facts,
+		Protocol: wire.Protocol, Schema: a.schema(), OperatorVersion: a.o.OperatorVersion,
+		ClusterUID: a.o.ClusterUID, Process: a.o.Process, Time: time.Now(), Streams: a.o.Streams != nil, Facts: facts,
 	})
 	for err == nil {
 		var e wire.Envelope
@@ -58,10 +62,14 @@ func (a *Agent) greet(ctx context.Context, conn *socket.Conn) (*wire.Welcome, wi
 		switch e.Type {
 		case wire.TypeWelcome:
 			var w wire.Welcome
-			if err = e.Read(&w); err == nil {
+			if err = e.Read(&w); err != nil {
+				conn.Close(wire.EndProtocol, err.Error())
+				break
+			}
+			if late.Stop() {
 				return &w, facts, nil
 			}
-			conn.Close(wire.EndProtocol, err.Error())
+			err = errLate // and it is being closed
 		case wire.TypeRefused:
 			var r wire.Refusal
 			if err = e.Read(&r); err == nil {
@@ -82,7 +90,7 @@ func (a *Agent) open(ctx context.Context, t target, identity Identity) (*session
 		return nil, err
 	}
 	// Until the welcome says otherwise, silence is bounded by greet.
-	conn := socket.New(ws, socket.Options{})
+	conn := socket.New(ws, socket.Options{Accept: a.acceptor(ctx)})
 	welcome, facts, err := a.greet(ctx, conn)
 	if err != nil {
 		if refusal, ok := errors.AsType[*wire.Refusal](err); ok {
@@ -98,6 +106,9 @@ func (a *Agent) open(ctx context.Context, t target, identity Identity) (*session
 		orders: make(chan order, maxOrders), moving: make(chan wire.Moving, 1), done: make(chan struct{}),
 		sent: facts,
 	}
+	if a.o.Deployments != nil {
+		s.exchange = newExchange(s, a.o.Deployments)
+	}
 	a.latest.Store(s)
 	a.reporter.every.Store(int64(welcome.Timing().Heartbeat))
 	s.log.Info("Connected to the hub", "url", t.url.String(), "replica", welcome.Replica,
@@ -112,6 +123,7 @@ func (s *session) run(ctx context.Context) {
 	var others sync.WaitGroup
 	others.Go(s.beat)
 	others.Go(func() { s.keep(ctx) })
+	others.Go(func() { s.exchange.run(ctx) })
 	s.trust(&wire.Trust{CABundle: s.welcome.CABundle})
 	for {
 		e, err := s.conn.Read()
@@ -155,6 +167,8 @@ func (s *session) handle(e *wire.Envelope) error {
 		case s.moving <- m:
 		default: // it is moving already
 		}
+	case wire.TypeDeliver, wire.TypeRemove:
+		return s.exchange.take(e)
 	default:
 		s.log.V(1).Info("Message of a type that this operator does not know", "type", fmt.Sprintf("%.40s", e.Type))
 	}

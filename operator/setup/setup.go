@@ -14,30 +14,40 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned/typed/metrics/v1beta1"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/kubenest/kubenest/api/socket"
+	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/api/version"
+	"github.com/kubenest/kubenest/api/wire"
 	"github.com/kubenest/kubenest/operator/agent"
 	"github.com/kubenest/kubenest/operator/credentials"
 	"github.com/kubenest/kubenest/operator/election"
 	"github.com/kubenest/kubenest/operator/facts"
+	"github.com/kubenest/kubenest/operator/logs"
+	"github.com/kubenest/kubenest/operator/streams"
 )
 
 // leaseTimeout bounds a request about the Lease, so that one that hangs is not the
 // last.
 const leaseTimeout = 5 * time.Second
 
+// actAgain is when the active operator begins again after it failed.
+const actAgain = 5 * time.Second
+
 // operator is one process.
 type operator struct {
 	// Static.
 	o           *Options
 	log         logr.Logger
+	config      *rest.Config
 	client      kubernetes.Interface
 	leases      kubernetes.Interface
 	credentials *credentials.Mounted
@@ -62,7 +72,7 @@ func Run(ctx context.Context, o *Options) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(ctx, o.Probes.HealthAddress, probes(op.active)) })
 	group.Go(func() error {
-		return serve(ctx, o.Probes.MetricsAddress, promhttp.HandlerFor(op.registry, promhttp.HandlerOpts{}))
+		return serve(ctx, o.Probes.MetricsAddress, promhttp.HandlerFor(prometheus.Gatherers{op.registry, ctrlmetrics.Registry}, promhttp.HandlerOpts{}))
 	})
 	group.Go(func() error { return op.credentials.Run(ctx) })
 	group.Go(func() error { return op.collector.Run(ctx) })
@@ -94,9 +104,8 @@ func newOperator(o *Options, log logr.Logger) (*operator, error) {
 		return nil, err
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return &operator{
-		o: o, log: log, client: client, leases: leases, collector: collector,
+		o: o, log: log, config: config, client: client, leases: leases, collector: collector,
 		credentials: credentials.NewMounted(o.Hub.ConnectionDirectory, client.CoreV1(), o.Cluster.Namespace, log.WithName("credentials")),
 		registry:    registry, metrics: agent.NewMetrics(registry), active: &active{started: time.Now()},
 	}, nil
@@ -152,12 +161,29 @@ func (op *operator) elect(ctx context.Context) error {
 	return e.Run(ctx, func(ctx context.Context) { op.lead(ctx, uid, record) })
 }
 
-// lead runs a new agent, with a process id of its own.
+// lead is what the active operator does, until ctx ends.
 func (op *operator) lead(ctx context.Context, uid string, record func(agent.State)) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if err := op.act(ctx, uid, record); err != nil && ctx.Err() == nil {
+			op.log.Error(err, "The operator failed, beginning again", "in", actAgain.String())
+		}
+	}, actAgain)
+}
+
+// act runs a new agent, with a process id of its own, and what deploys. It returns
+// when one of them has failed, and nothing of either is left.
+func (op *operator) act(ctx context.Context, uid string, record func(agent.State)) error {
 	process := uuid.NewString()
+	gate := newGate()
+	mux, err := op.newStreams()
+	if err != nil {
+		return err
+	}
 	a, err := agent.New(agent.Options{
 		Credentials: op.credentials, ClusterUID: uid, Process: process,
 		OperatorVersion: version.String(), Facts: op.collector.Collect,
+		Schema: kubenestv1.StackDeploySchema, Deployments: gate,
+		Streams: func(ctx context.Context, s *socket.Stream) { mux.Serve(ctx, s) },
 		Dialing: agent.Dialing{
 			InsecurePlainHTTP: op.o.Hub.InsecurePlainHTTP,
 			UserAgent:         component + "/" + version.String(),
@@ -166,12 +192,21 @@ func (op *operator) lead(ctx context.Context, uid string, record func(agent.Stat
 		Log: op.log.WithName("agent").WithValues("process", process),
 	})
 	if err != nil {
-		op.log.Error(err, "Can not start an agent")
-		return
+		return err
 	}
 	op.active.set(a)
 	defer op.active.set(nil)
-	if err := a.Run(ctx); err != nil {
-		op.log.Error(err, "The agent failed")
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return op.deploy(ctx, gate) })
+	both.Go(func() error { return a.Run(ctx) })
+	return both.Wait()
+}
+
+// newStreams makes what serves the streams that the hub opens.
+func (op *operator) newStreams() (*streams.Mux, error) {
+	server, err := logs.New(op.config, op.log.WithName("logs"))
+	if err != nil {
+		return nil, err
 	}
+	return streams.NewMux(op.log.WithName("streams"), map[string]streams.Handler{wire.StreamLogs: server}), nil
 }

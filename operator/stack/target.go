@@ -93,12 +93,13 @@ func (t *Target) Owns(o client.Object) bool {
 }
 
 // As gives the rights of a Project's ServiceAccount: what an App asks for is done
-// with them, or each author of an App would be the cluster's administrator.
+// with them, or each author of an App would be the cluster's administrator. The API
+// server knows a ServiceAccount's groups by itself; to name them the operator would
+// need the right to act as any group, the administrators' included.
 func As(config *rest.Config, namespace string) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Impersonate = rest.ImpersonationConfig{
 		UserName: "system:serviceaccount:" + namespace + ":" + kubenestv1.ProjectServiceAccount,
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
 	}
 	return config
 }

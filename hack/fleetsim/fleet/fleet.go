@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/api/version"
 	"github.com/kubenest/kubenest/operator/agent"
 	"github.com/kubenest/kubenest/operator/credentials"
@@ -36,6 +37,9 @@ type Options struct {
 	Moving float64
 	// Ramp spreads the operators' starts over this time.
 	Ramp time.Duration
+	// OnDelivered is told of each StackDeploy that comes to a cluster; nil tells nobody.
+	// It must not block, and is called by many goroutines.
+	OnDelivered func(Delivered)
 	// Log takes what all agents have to say; nothing by default, since thousands of
 	// them have much to say.
 	Log logr.Logger
@@ -83,6 +87,8 @@ func New(o Options) (*Fleet, error) {
 			ClusterUID:      clusterUID(token.Subject),
 			OperatorVersion: version.String(),
 			Facts:           newFigures(i, moves(i, o.Moving)).facts,
+			Deployments:     newDeployments(m.Name, o.OnDelivered),
+			Schema:          kubenestv1.StackDeploySchema,
 			OnState:         func(s agent.State) { f.note(i, s) },
 			Metrics:         metrics,
 			Log:             o.Log.WithValues("cluster", m.Name),

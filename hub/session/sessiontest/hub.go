@@ -21,6 +21,10 @@ import (
 
 // Hub serves a session server to operators of the same process.
 type Hub struct {
+	// Accept is what the operators that connect do with streams; nil if they take none.
+	// Set it before they connect.
+	Accept func(*socket.Stream)
+
 	listener *listener
 	http     *http.Server
 }
@@ -88,7 +92,7 @@ type Operator struct {
 
 // Hello is a plausible one.
 func Hello() wire.Hello {
-	return wire.Hello{Protocol: wire.Protocol, OperatorVersion: "v0.0.0-test", ClusterUID: "kube-system-uid", Process: "process-1", Time: time.Now()}
+	return wire.Hello{Protocol: wire.Protocol, Schema: 1, OperatorVersion: "v0.0.0-test", ClusterUID: "kube-system-uid", Process: "process-1", Time: time.Now()}
 }
 
 // ErrNotWelcomed is in the errors of Connect for connections that ended before they
@@ -105,7 +109,7 @@ func (h *Hub) Connect(ctx context.Context, token string, hello wire.Hello) (*Ope
 	case ws == nil:
 		return nil, ErrNotWelcomed
 	}
-	o := &Operator{Conn: socket.New(ws, socket.Options{}), Received: make(chan wire.Envelope, 1024)}
+	o := &Operator{Conn: socket.New(ws, socket.Options{Accept: h.Accept}), Received: make(chan wire.Envelope, 1024)}
 	if err := o.open(hello); err != nil {
 		o.Wait()
 		return nil, err

@@ -4,6 +4,7 @@
 package agenttest
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -64,6 +65,11 @@ func (s *Session) read() {
 
 // Send a message.
 func (s *Session) Send(t wire.Type, message any) error { return s.conn.Send(t, message) }
+
+// OpenStream opens a byte stream.
+func (s *Session) OpenStream(ctx context.Context) (*socket.Stream, error) {
+	return s.conn.OpenStream(ctx)
+}
 
 // Close with a word.
 func (s *Session) Close(ending wire.Ending, text string) { s.conn.Close(ending, text) }

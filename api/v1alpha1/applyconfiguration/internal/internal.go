@@ -262,6 +262,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
+    - name: exportsRevision
+      type:
+        scalar: string
     - name: image
       type:
         scalar: string

@@ -32,7 +32,7 @@ type AppStatusApplyConfiguration struct {
 	// latestRevision is that of the components in the spec. It differs from revision
 	// while spec.rollbackTo is set.
 	LatestRevision *int64 `json:"latestRevision,omitempty"`
-	// components, in the order of the spec.
+	// components are in the order of the spec.
 	Components []ComponentStatusApplyConfiguration `json:"components,omitempty"`
 }
 

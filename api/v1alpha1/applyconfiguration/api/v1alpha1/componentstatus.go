@@ -37,6 +37,9 @@ type ComponentStatusApplyConfiguration struct {
 	Image *string `json:"image,omitempty"`
 	// exports are the names of the values that others may use; never the values.
 	Exports []string `json:"exports,omitempty"`
+	// exportsRevision changes when the exports' values do, and tells nothing of them. It
+	// is set on the workload cluster only.
+	ExportsRevision *string `json:"exportsRevision,omitempty"`
 	// since is when phase last changed.
 	Since *v1.Time `json:"since,omitempty"`
 	// warnings are the last distinct Warning events about the component's objects, the
@@ -137,6 +140,14 @@ func (b *ComponentStatusApplyConfiguration) WithExports(values ...string) *Compo
 	for i := range values {
 		b.Exports = append(b.Exports, values[i])
 	}
+	return b
+}
+
+// WithExportsRevision sets the ExportsRevision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ExportsRevision field is set to the value of the last call.
+func (b *ComponentStatusApplyConfiguration) WithExportsRevision(value string) *ComponentStatusApplyConfiguration {
+	b.ExportsRevision = &value
 	return b
 }
 

@@ -14,7 +14,8 @@ import (
 //
 // NamespaceSettings are those of a Project's namespace.
 type NamespaceSettingsApplyConfiguration struct {
-	// labels of the namespace.
+	// labels of the namespace: the Project's, and ProjectLabel, so that there is always
+	// one. Server-side apply cannot empty an object that stays: it makes it null.
 	Labels map[string]string `json:"labels,omitempty"`
 	// quota is the namespace's ResourceQuota; there is none without it.
 	Quota *v1.ResourceList `json:"quota,omitempty"`

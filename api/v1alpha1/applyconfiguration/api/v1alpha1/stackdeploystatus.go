@@ -24,7 +24,7 @@ type StackDeployStatusApplyConfiguration struct {
 	Phase *apiv1alpha1.AppPhase `json:"phase,omitempty"`
 	// message says what a person should know or do.
 	Message *string `json:"message,omitempty"`
-	// components, in the order of the spec; then those that are being removed.
+	// components are in the order of the spec; then come those that are being removed.
 	Components []ComponentStatusApplyConfiguration `json:"components,omitempty"`
 	// source is the delivery that this status describes: that which the operator's
 	// last report is about in the management cluster, that which the operator has
