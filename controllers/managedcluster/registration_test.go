@@ -110,10 +110,14 @@ var _ = Describe("Registration", func() {
 		Expect(verify(h.secret("shop")()["token"]).Generation).To(BeEquivalentTo(2))
 		verify(before["token"]) // the old one was not revoked
 
-		var secret corev1.Secret
-		Expect(api.Get(h.ctx, client.ObjectKey{Namespace: h.namespace, Name: "shop-connection"}, &secret)).To(Succeed())
-		secret.Data["token"] = []byte("nonsense")
-		Expect(api.Update(h.ctx, &secret)).To(Succeed())
+		Eventually(func() error { // the controller may write in between
+			var secret corev1.Secret
+			if err := api.Get(h.ctx, client.ObjectKey{Namespace: h.namespace, Name: "shop-connection"}, &secret); err != nil {
+				return err
+			}
+			secret.Data["token"] = []byte("nonsense")
+			return api.Update(h.ctx, &secret)
+		}).Should(Succeed())
 		Eventually(h.secret("shop")).ShouldNot(HaveKeyWithValue("token", []byte("nonsense")))
 		verify(h.secret("shop")()["token"])
 	})

@@ -226,6 +226,27 @@ var _ = Describe("A Project", func() {
 		Consistently(deleting(s)).Should(BeFalse())
 	})
 
+	It("loses what the owner of its cluster takes back, though the cluster is closed to it", func(ctx SpecContext) {
+		org, other := organization(), organization()
+		cluster := register(other, "prod", allowAll, func(c *kubenestv1.ManagedCluster) {
+			c.Spec.Grants = &kubenestv1.Grants{ClusterScoped: true, PodSecurity: kubenestv1.PodSecurityPrivileged}
+		})
+		p := create(org, "shop", "prod", func(p *kubenestv1.Project) {
+			p.Spec.ClusterRef.Namespace = other
+			p.Spec.Labels = map[string]string{"team": "shop"}
+		})
+		s := awaitStack(p, cluster)
+		Expect(s.Spec.Grants.ClusterScoped).To(BeTrue())
+		c := get(cluster)
+		c.Spec.AllowedProjects, c.Spec.Grants = nil, nil
+		Expect(api.Update(ctx, c)).To(Succeed())
+		Eventually(conditionOf(p, kubenestv1.ConditionStalled)).Should(Equal("True/ClusterNotAllowed"))
+		Eventually(func() *kubenestv1.Grants { return get(s).Spec.Grants }).Should(BeNil())
+		before := s.Spec.DeepCopy()
+		before.Grants = nil
+		Expect(get(s).Spec).To(Equal(*before), "nothing else of it changes")
+	})
+
 	It("is not taken up outside organizations", func(ctx SpecContext) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "plain-"}}
 		Expect(api.Create(ctx, ns)).To(Succeed())

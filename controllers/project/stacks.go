@@ -23,10 +23,12 @@ const stackKind = "project"
 // no App needs any more.
 func (r *Reconciler) settleTarget(ctx context.Context, p *kubenestv1.Project, t *target) error {
 	switch {
-	case t.refused != nil, t.stack != nil && !t.stack.DeletionTimestamp.IsZero():
+	case t.stack != nil && !t.stack.DeletionTimestamp.IsZero():
 		return nil
+	case t.refused != nil:
+		return r.settleGrants(ctx, p, t)
 	case t.wanted:
-		return r.applyStack(ctx, p, t)
+		return r.applyStack(ctx, p, stackSpec(p, t), t)
 	case t.spare:
 		return r.deleteStack(ctx, t.stack)
 	}
@@ -64,9 +66,21 @@ func stackLabels(p *kubenestv1.Project, clusterID string) map[string]string {
 	}
 }
 
+// settleGrants brings the owner's grants to a namespace that a Project has on a cluster
+// that was closed to it. All else of it stays as it is; but what an owner takes back is
+// taken back.
+func (r *Reconciler) settleGrants(ctx context.Context, p *kubenestv1.Project, t *target) error {
+	if t.refused.reason != kubenestv1.ReasonClusterNotAllowed || t.stack == nil {
+		return nil
+	}
+	spec := t.stack.Spec.DeepCopy()
+	spec.Grants = t.record.Spec.Grants
+	return r.applyStack(ctx, p, *spec, t)
+}
+
 // applyStack writes a StackDeploy if it is not as it should be.
-func (r *Reconciler) applyStack(ctx context.Context, p *kubenestv1.Project, t *target) error {
-	spec, labels := stackSpec(p, t), stackLabels(p, t.id)
+func (r *Reconciler) applyStack(ctx context.Context, p *kubenestv1.Project, spec kubenestv1.StackDeploySpec, t *target) error {
+	labels := stackLabels(p, t.id)
 	if s := t.stack; s != nil && equality.Semantic.DeepEqual(s.Spec, spec) &&
 		slices.Contains(s.Finalizers, kubenestv1.RemovalFinalizer) && hasLabels(s.Labels, labels) {
 		return nil

@@ -79,16 +79,22 @@ func (r *DeliveryReconciler) SetupWithManager(mgr ctrl.Manager) error {
 // cluster's session is here.
 func (r *DeliveryReconciler) noting() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	see := func(o client.Object, q queue) {
-		stack := o.(*kubenestv1.StackDeploy)
-		r.Mailbox.see(stack)
+	wake := func(stack *kubenestv1.StackDeploy, q queue) {
 		if _, held := r.Sessions.Lookup(stack.Spec.ClusterID); held {
 			q.Add(requestFor(stackOf(stack)))
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { see(e.Object, q) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { see(e.ObjectNew, q) },
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
+			stack := e.Object.(*kubenestv1.StackDeploy)
+			r.Mailbox.see(stack)
+			wake(stack, q)
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			stack := e.ObjectNew.(*kubenestv1.StackDeploy)
+			r.Mailbox.changed(e.ObjectOld.(*kubenestv1.StackDeploy), stack)
+			wake(stack, q)
+		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) {
 			r.Mailbox.forget(e.Object.(*kubenestv1.StackDeploy))
 		},

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -234,6 +235,24 @@ func (m *Mailbox) see(stack *kubenestv1.StackDeploy) {
 			b.slot(s).renew()
 		}
 	}
+}
+
+// changed takes note of a StackDeploy that was another before. Its generation counts
+// the changes of its spec; where that is not so, the API server's database was restored
+// from a backup, and what was computed of a generation is not of the one that has its
+// number now.
+func (m *Mailbox) changed(before, after *kubenestv1.StackDeploy) {
+	restored := after.Generation < before.Generation ||
+		after.Generation == before.Generation && !equality.Semantic.DeepEqual(&before.Spec, &after.Spec)
+	if restored && before.UID == after.UID {
+		m.mu.Lock()
+		id, s := after.Spec.ClusterID, stackOf(after)
+		if m.known[id][s].UID == string(after.UID) {
+			m.known[id][s] = wire.Delivery{UID: string(after.UID)}
+		}
+		m.mu.Unlock()
+	}
+	m.see(after)
 }
 
 // forget takes note of a StackDeploy that is gone.

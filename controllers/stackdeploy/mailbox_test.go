@@ -270,3 +270,34 @@ func TestDigestIsComputedOnceAGeneration(t *testing.T) {
 	o.Expect(err).NotTo(HaveOccurred())
 	o.Expect(other.Digest).To(And(Equal(wire.Digest(spec)), Not(Equal(d.Digest))))
 }
+
+func TestARestoredDatabaseIsNotMistakenForWhatWasBefore(t *testing.T) {
+	o := newOffice(t, "a")
+	generation := func(n int64, image string) *kubenestv1.StackDeploy {
+		s := named("a", "u")
+		s.Generation, s.Spec.App = n, image
+		return s
+	}
+	first := generation(5, "one")
+	lost, _, err := o.delivery(first)
+	o.Expect(err).NotTo(HaveOccurred())
+	for name, way := range map[string][]*kubenestv1.StackDeploy{
+		"seen on its way": {generation(4, "old"), generation(5, "two")},
+		"all at once":     {generation(5, "two")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, before := NewWithT(t), first
+			_, _, err := o.delivery(first)
+			g.Expect(err).NotTo(HaveOccurred())
+			for _, next := range way {
+				o.changed(before, next)
+				before = next
+			}
+			d, spec, err := o.delivery(before)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(d.Generation).To(Equal(lost.Generation))
+			g.Expect(d.Digest).To(And(Equal(wire.Digest(spec)), Not(Equal(lost.Digest))))
+			o.changed(before, first) // for the next one
+		})
+	}
+}

@@ -55,6 +55,7 @@ func TestQuickRunPrintsTheWholeTable(t *testing.T) {
 	t.Log(out.String())
 	for _, measure := range []string{
 		"memory a session", "sessions accepted a second", "heartbeats a second", "CPU a heartbeat",
+		"App applied until its Deployment is on its cluster, p99", "Apps applied at once until each of",
 		"connected again after kill -9", "reads a cluster a minute", "writes a cluster a minute",
 	} {
 		g.Expect(out.String()).To(ContainSubstring(measure))

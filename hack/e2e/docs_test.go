@@ -42,6 +42,10 @@ var _ = Describe("The documentation", func() {
 			dir := GinkgoT().TempDir()
 			Expect(os.Symlink(env.Dir(), filepath.Join(dir, ".kubenest"))).To(Succeed())
 
+			config, err := filepath.Abs(filepath.Join("..", "..", "config"))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(os.Symlink(config, filepath.Join(dir, "config"))).To(Succeed())
+
 			page = filepath.Join("..", "..", filepath.FromSlash(page))
 			script := script(page)
 			Expect(block.FindAllString(read(page), -1)).To(HaveLen(examples), "a page that lost its examples is not tested")
@@ -50,12 +54,15 @@ var _ = Describe("The documentation", func() {
 			output, err := run.CombinedOutput()
 			Expect(err).NotTo(HaveOccurred(), "%s", output)
 
-			clean, err := env.Kubectl(ctx, "", "-n", "platform", "delete", "mc", "--ignore-not-found", "shop-017", "shop-018", "shop-019")
+			clean, err := env.Kubectl(ctx, "", "-n", "platform", "delete", "--ignore-not-found",
+				"mc/shop-017", "mc/shop-018", "mc/shop-019", "project/retail", "project/blog", "project/shop")
 			Expect(err).NotTo(HaveOccurred(), clean)
 		},
 		Entry("README", "README.md", 1),
 		Entry("working with clusters", "docs/clusters.md", 9),
-		Entry("the reference", "docs/reference/managedcluster.md", 1),
+		Entry("working with Projects and Apps", "docs/apps.md", 7),
+		Entry("the reference of clusters", "docs/reference/managedcluster.md", 1),
+		Entry("the reference of Apps", "docs/reference/apps.md", 2),
 	)
 
 	It("links to files that exist", func() {

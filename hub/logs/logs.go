@@ -204,7 +204,8 @@ func (s *Stream) next() (entry Entry, ok bool, err error) {
 const maxSources = 10_000
 
 func (s *Stream) introduce(source wire.LogSource) error {
-	if len(s.sources) >= maxSources {
+	// By both: an operator may introduce many containers under one ID.
+	if len(s.sources) >= maxSources || len(s.byName) >= maxSources {
 		return fmt.Errorf("%w: logs of more than %d containers", wire.ErrMalformed, maxSources)
 	}
 	name := [2]string{source.Pod, source.Container}

@@ -6,6 +6,7 @@ package logs_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -106,6 +107,26 @@ func TestEntriesToTheEnd(t *testing.T) {
 	))
 	_, err = s.Next()
 	f.Expect(err).To(MatchError("gone"), "again")
+}
+
+func TestContainersAreBounded(t *testing.T) {
+	f := newFixture(t)
+	s, theirs, err := f.open(t.Context(), nil)
+	f.Expect(err).NotTo(HaveOccurred())
+	defer s.Close()
+	go func() { // under one ID, which a hub might take for one container
+		for i := 0; ; i++ {
+			frame, err := wire.AppendJSONFrame(nil, wire.FrameLogSource, wire.LogSource{ID: 1, Pod: fmt.Sprintf("web-%d", i), Container: "app"})
+			if err != nil {
+				return
+			}
+			if _, err := theirs.Write(frame); err != nil {
+				return
+			}
+		}
+	}()
+	_, err = s.Next()
+	f.Expect(err).To(MatchError(ContainSubstring("more than 10000 containers")))
 }
 
 func TestStreamsThatAreNotServed(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -170,6 +172,28 @@ func TestFetchRefuses(t *testing.T) {
 		_, err := NewFetcher().Fetch(t.Context(), s.chart("1.0.0"), &Access{CA: s.ca})
 		_, words := problem(t, err)
 		g.Expect(words).To(ContainSubstring("no index"))
+	})
+	t.Run("to repeat what another service says", func(t *testing.T) {
+		g := NewWithT(t)
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		g.Expect(err).NotTo(HaveOccurred())
+		defer listener.Close()
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.WriteString(conn, "-ERR hunter2 is the password\r\n\r\n")
+				_ = conn.Close()
+			}
+		}()
+		for _, scheme := range []string{"http", "https"} {
+			_, err = NewFetcher().Fetch(t.Context(), &kubenestv1.Chart{Repo: scheme + "://" + listener.Addr().String(), Name: "c", Version: "1.0.0"}, &Access{})
+			_, words := problem(t, err)
+			g.Expect(words).To(ContainSubstring("can not be reached"))
+			g.Expect(words).NotTo(ContainSubstring("hunter2"))
+		}
 	})
 	t.Run("nobody at all", func(t *testing.T) {
 		g, s := NewWithT(t), serve(t, "")

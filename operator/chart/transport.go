@@ -139,7 +139,27 @@ func unreachable(where string, err error) error {
 	case errors.Is(err, errDowngrade):
 		return unavailable("%s: it leads to an address without TLS, which is not followed", where)
 	}
-	return unavailable("%s can not be reached (%v): check the URL, and the cluster's network and proxy", where, err)
+	return unavailable("%s can not be reached%s: check the URL, and the cluster's network and proxy", where, cause(err))
+}
+
+// cause of there being no answer, where this side can tell. What some service answered
+// that speaks another protocol is not repeated: net/http quotes it, and who writes an App
+// chooses the address.
+func cause(err error) string {
+	var connection *net.OpError
+	var alert tls.AlertError
+	var record tls.RecordHeaderError
+	switch {
+	case errors.As(err, &connection):
+		return " (" + connection.Error() + ")"
+	case errors.As(err, &alert):
+		return " (" + alert.Error() + ")"
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+		return " (it does not speak TLS)"
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return " (it hung up)"
+	}
+	return " (what answers there does not speak HTTP as it should)"
 }
 
 // refused says what a status means, and what to do.

@@ -65,6 +65,9 @@ func (p *pass) app(ctx context.Context) error {
 		a.observed[c.Name] = o
 	}
 	ready := p.r.o.Namespaces.Ready(ctx, &p.target, p.projectOwner())
+	if ready == nil {
+		ready = a.release(ctx)
+	}
 	var problem *stack.Problem
 	switch {
 	case errors.As(ready, &problem):

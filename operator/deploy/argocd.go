@@ -123,6 +123,12 @@ func (a *app) sync(ctx context.Context, published, secrets []*unstructured.Unstr
 	if err != nil {
 		return nil, err
 	}
+	if err := a.giveAway(ctx, published); err != nil {
+		return nil, err
+	}
+	if err := a.mark(ctx, a.with()); err != nil { // first: what is there has to be found again
+		return nil, err
+	}
 	sync, err := a.r.o.GitOps.Publish(ctx, pub)
 	if err != nil {
 		return nil, err
@@ -172,13 +178,10 @@ func (p *pass) publication(ctx context.Context, objects []*unstructured.Unstruct
 	if pub.GitOps.SecretRef == nil {
 		return pub, nil
 	}
-	for _, in := range p.stack.Spec.Inputs {
-		if in.Kind != kubenestv1.InputGitCredential || in.Name != pub.GitOps.SecretRef.Name {
-			continue
-		}
-		data, err := p.r.o.Inputs.Get(ctx, p.stack.Name, in)
+	if in := p.credential(); in != nil {
+		data, err := p.r.o.Inputs.Get(ctx, p.stack.Name, *in)
 		if errors.Is(err, inputs.ErrMissing) {
-			break
+			return nil, p.noCredential()
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the credential of the repository: %w", err)
@@ -186,6 +189,26 @@ func (p *pass) publication(ctx context.Context, objects []*unstructured.Unstruct
 		pub.Credential = data
 		return pub, nil
 	}
-	return nil, stack.Wait(kubenestv1.ReasonGitFailed, "the credential %s of repository %s has not come from the hub yet",
-		pub.GitOps.SecretRef.Name, pub.GitOps.RepoURL)
+	return nil, p.noCredential()
+}
+
+func (p *pass) noCredential() error {
+	g := p.stack.Spec.GitOps
+	return stack.Wait(kubenestv1.ReasonGitFailed, "the credential %s of repository %s has not come from the hub yet", g.SecretRef.Name, g.RepoURL)
+}
+
+// credential is the input that opens the repository; nil if none is listed.
+func (p *pass) credential() *kubenestv1.StackInput {
+	g := p.stack.Spec.GitOps
+	for i := range p.stack.Spec.Inputs {
+		if in := &p.stack.Spec.Inputs[i]; g.SecretRef != nil && in.Kind == kubenestv1.InputGitCredential && in.Name == g.SecretRef.Name {
+			return in
+		}
+	}
+	return nil
+}
+
+// with is what the spec has it published with.
+func (p *pass) with() *delivery.Published {
+	return &delivery.Published{GitOps: *p.stack.Spec.GitOps, Credential: p.credential()}
 }

@@ -23,6 +23,9 @@ type Addons interface {
 	// Remove uninstalls the addon and says what is still there; nothing when all is gone,
 	// or nothing was there. It returns at once, too.
 	Remove(ctx context.Context, a *delivery.Addon) (waiting []string, err error)
+	// Forget removes the record of what was installed, and leaves that as it is. It says
+	// what it waits for.
+	Forget(ctx context.Context, a *delivery.Addon) (waiting []string, err error)
 }
 
 // Exports publish the values of an addon that other components may use.
@@ -40,6 +43,8 @@ type GitOps interface {
 	Publish(ctx context.Context, p *delivery.Publication) (*delivery.Sync, error)
 	// Remove removes what Publish made, and says what is still there.
 	Remove(ctx context.Context, p *delivery.Publication) (waiting []string, err error)
+	// Release removes the same, and leaves on the cluster what was applied.
+	Release(ctx context.Context, p *delivery.Publication) (waiting []string, err error)
 }
 
 // Inputs are what came beside the StackDeploys.

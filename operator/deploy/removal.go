@@ -163,9 +163,13 @@ func (p *pass) removeProject(ctx context.Context) (waiting []string, err error) 
 
 // removeApp removes all components at once.
 func (p *pass) removeApp(ctx context.Context) (waiting []string, err error) {
-	if p.stack.Spec.Delivery == kubenestv1.DeliveryArgoCD && p.stack.Spec.GitOps != nil {
+	was := delivery.PublishedOf(p.stack)
+	if was == nil && p.stack.Spec.Delivery == kubenestv1.DeliveryArgoCD && p.stack.Spec.GitOps != nil {
+		was = p.with() // it may have been published under a StackDeploy that was deleted
+	}
+	if was != nil {
 		// First, or Argo CD would make anew what is removed here.
-		pub, err := p.publication(ctx, nil)
+		pub, err := p.published(ctx, was)
 		if err != nil {
 			return nil, err
 		}

@@ -136,6 +136,8 @@ type ways struct {
 	left      map[string][]string // what removals wait for
 	ensured   map[string]int
 	removed   []string
+	forgotten []string
+	released  []*delivery.Publication
 	published []*delivery.Publication
 	sync      delivery.Sync
 }
@@ -186,6 +188,16 @@ func (w *ways) Remove(_ context.Context, a *delivery.Addon) ([]string, error) {
 	return nil, nil
 }
 
+func (w *ways) Forget(_ context.Context, a *delivery.Addon) ([]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if left := w.left["helm"]; len(left) > 0 {
+		return left, nil
+	}
+	w.forgotten = append(w.forgotten, a.Component.Name)
+	return nil, nil
+}
+
 type exporter struct{ *ways }
 
 func (e exporter) Ensure(_ context.Context, a *delivery.Addon, _ []*unstructured.Unstructured) ([]string, string, error) {
@@ -215,6 +227,13 @@ func (r repository) Publish(_ context.Context, p *delivery.Publication) (*delive
 func (r repository) Remove(context.Context, *delivery.Publication) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.left["argocd"], nil
+}
+
+func (r repository) Release(_ context.Context, p *delivery.Publication) ([]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.released = append(r.released, p)
 	return r.left["argocd"], nil
 }
 

@@ -19,6 +19,7 @@ import (
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/api/wire"
+	"github.com/kubenest/kubenest/operator/delivery"
 )
 
 // refusal is why something was not stored, and will not be when it is sent again.
@@ -88,7 +89,11 @@ func (b *Inbox) store(ctx context.Context, d *wire.Deliver, there *kubenestv1.St
 		b.prune(ctx, local, there)
 		return fmt.Errorf("store StackDeploy %s/%s: %w", b.o.Namespace, local, err)
 	}
-	if err := b.o.Inputs.Prune(ctx, local, spec.Inputs); err != nil {
+	keep := &kubenestv1.StackDeploy{Spec: spec}
+	if there != nil {
+		keep.Annotations = there.Annotations
+	}
+	if err := b.o.Inputs.Prune(ctx, local, delivery.Kept(keep)); err != nil {
 		b.o.Log.Error(err, "Could not remove inputs that nothing uses any more, trying again later", "stack", d.Stack)
 	}
 	return nil
@@ -144,7 +149,7 @@ func (b *Inbox) storeInputs(ctx context.Context, local string, d *wire.Deliver, 
 func (b *Inbox) prune(ctx context.Context, local string, there *kubenestv1.StackDeploy) {
 	var keep []kubenestv1.StackInput
 	if there != nil {
-		keep = there.Spec.Inputs
+		keep = delivery.Kept(there)
 	}
 	if err := b.o.Inputs.Prune(ctx, local, keep); err != nil {
 		b.o.Log.V(1).Info("Could not remove inputs that nothing uses, trying again later", "error", err.Error())

@@ -24,34 +24,26 @@ import (
 // noRevision stands for that of exports that are not there.
 const noRevision = "none"
 
-// Follow notes each copy and each addon's exports, and then those that change. Which
-// exports there are, and in which revision, stands in the copies' status. An addon's
-// are noted though it has none: the hub may know of some that are gone.
+// Follow notes each copy and each addon's exports, and then those that change. Secrets
+// are not watched, since the operator may list none: which exports there are, and in
+// which revision, stands in the copies' status. An addon's are noted though it has none:
+// the hub may know of some that are gone.
 func (b *Inbox) Follow(ctx context.Context, note func(agent.Topic)) error {
-	f := &follower{namespace: b.o.Namespace, note: note}
-	stop, err := b.watch(ctx, &kubenestv1.StackDeploy{}, f.stacks())
+	informer, err := b.o.Cache.GetInformer(ctx, &kubenestv1.StackDeploy{}, cache.BlockUntilSynced(true))
 	if err != nil {
-		return err
+		return fmt.Errorf("watch StackDeploys: %w", err)
 	}
-	defer stop()
+	f := &follower{namespace: b.o.Namespace, note: note}
+	registration, err := informer.AddEventHandler(f.stacks())
+	if err != nil {
+		return fmt.Errorf("watch StackDeploys: %w", err)
+	}
+	defer func() { _ = informer.RemoveEventHandler(registration) }() // it fails for one that is gone already
 	<-ctx.Done()
 	return nil
 }
 
-// watch has a handler be told of objects, of those that are there to begin with.
-func (b *Inbox) watch(ctx context.Context, of client.Object, handler toolscache.ResourceEventHandler) (stop func(), err error) {
-	informer, err := b.o.Cache.GetInformer(ctx, of, cache.BlockUntilSynced(true))
-	if err != nil {
-		return nil, fmt.Errorf("watch %T: %w", of, err)
-	}
-	registration, err := informer.AddEventHandler(handler)
-	if err != nil {
-		return nil, fmt.Errorf("watch %T: %w", of, err)
-	}
-	return func() { _ = informer.RemoveEventHandler(registration) }, nil // it fails for one that is gone already
-}
-
-// follower makes topics of events.
+// follower makes topics of what happens to copies.
 type follower struct {
 	namespace string
 	note      func(agent.Topic)
@@ -79,6 +71,9 @@ func (f *follower) stacks() toolscache.ResourceEventHandler {
 			if !equality.Semantic.DeepEqual(&old.Status, &s.Status) {
 				f.report(s)
 			}
+			if old.Generation != s.Generation {
+				f.exports(s) // the hub takes none of an addon that it did not list
+			}
 			f.changedExports(old, s)
 		},
 		DeleteFunc: func(o any) {
@@ -98,10 +93,12 @@ func (f *follower) stack(o any) (*kubenestv1.StackDeploy, bool) {
 	return s, ok && s.Namespace == f.namespace && isCopy(s)
 }
 
+// report notes the status.
 func (f *follower) report(s *kubenestv1.StackDeploy) {
 	f.note(agent.Topic{Type: wire.TypeReport, Stack: stackOf(s.Spec.Source)})
 }
 
+// exports notes those of each addon.
 func (f *follower) exports(s *kubenestv1.StackDeploy) {
 	for i := range s.Spec.Components {
 		if c := &s.Spec.Components[i]; c.Type == kubenestv1.ComponentAddon {
@@ -167,7 +164,7 @@ func (b *Inbox) report(s *kubenestv1.StackDeploy) (message any, ok bool, err err
 	return wire.Report{Stack: stackOf(s.Spec.Source), Delivery: deliveryOf(s.Status.Source), Status: status}, true, nil
 }
 
-// exports reads an addon's values anew, with the Project's rights: they are not cached.
+// exports tells those that the copy's status has of an addon, or that there are none.
 func (b *Inbox) exports(ctx context.Context, s *kubenestv1.StackDeploy, component string) (message any, ok bool, err error) {
 	m := wire.Exports{Stack: stackOf(s.Spec.Source), Component: component, Revision: noRevision}
 	if slices.ContainsFunc(s.Status.Components, func(c kubenestv1.ComponentStatus) bool {
@@ -184,6 +181,9 @@ func (b *Inbox) exports(ctx context.Context, s *kubenestv1.StackDeploy, componen
 	return m, true, nil
 }
 
+// readExports reads an addon's values from the API server, with the Project's rights:
+// they are not cached, and the operator may not read them by itself. A Secret that is
+// not the copy's is as good as none.
 func (b *Inbox) readExports(ctx context.Context, s *kubenestv1.StackDeploy, component string, m *wire.Exports) error {
 	project, err := b.o.Projects(s.Spec.Namespace)
 	if err != nil {

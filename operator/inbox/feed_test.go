@@ -166,7 +166,7 @@ var _ = Describe("Follow and News", func() {
 		first := delivery("shop", 1, appSpec("shop"))
 		Expect(o.Deliver(ctx, first)).To(Equal(stored(first)))
 		n := o.follow()
-		Eventually(n.take).Should(ConsistOf("report shop", "exports shop db"))
+		Eventually(n.gathered()).Should(ConsistOf("report shop", "exports shop db"))
 		_, ok := report(ctx, o, "shop")
 		Expect(ok).To(BeFalse(), "nobody has taken it up")
 
@@ -203,83 +203,127 @@ var _ = Describe("Follow and News", func() {
 		}
 		all := ConsistOf("report app-0", "report app-1", "report app-2", "exports app-0 db", "exports app-1 db", "exports app-2 db")
 		for range 2 {
-			n := o.follow()
-			var seen []string
-			Eventually(func() []string {
-				seen = append(seen, n.take()...)
-				return seen
-			}).Should(all)
+			Eventually(o.follow().gathered()).Should(all)
 		}
 	})
 
 	It("brings exports up, their changes, and their end", func(ctx SpecContext) {
 		o := newOperator(interceptor.Funcs{})
-		namespace := newNamespace("shop-")
+		namespace := newProject()
 		d := delivery("shop", 1, appSpec(namespace))
 		Expect(o.Deliver(ctx, d)).To(Equal(stored(d)))
 		n := o.follow()
-		Eventually(n.take).Should(ContainElement("exports shop db"))
+		both := ConsistOf("report shop", "exports shop db")
+		Eventually(n.gathered()).Should(both)
 		gone := &wire.Exports{Stack: d.Stack, Component: "db", Revision: "none"}
 		Eventually(exports(ctx, o)).Should(Equal(gone), "the hub may know some")
 
-		secret := &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace, Name: "shop-db-exports",
-				Labels: map[string]string{kubenestv1.ExportsLabel: "true", kubenestv1.ComponentLabel: "db"},
-				Annotations: map[string]string{
-					kubenestv1.OwnerAnnotation:           clusterID + "/acme/shop",
-					kubenestv1.ExportsRevisionAnnotation: "rev-1",
-				},
-			},
-			Data: map[string][]byte{"dsn": []byte(password)},
-		}
+		By("telling those that the status has, and nothing before")
+		secret := exportsSecret(namespace, "rev-1", password)
 		Expect(api.Create(ctx, secret)).To(Succeed())
-		Eventually(n.take).Should(ContainElement("exports shop db"))
+		Expect(exports(ctx, o)()).To(Equal(gone))
+		o.exported(ctx, "shop", "rev-1")
+		Eventually(n.gathered()).Should(both, "the status is another, too")
 		Expect(exports(ctx, o)()).To(Equal(&wire.Exports{Stack: d.Stack, Component: "db", Revision: "rev-1", Data: secret.Data}))
 		Expect(exports(ctx, o)().Validate()).To(Succeed())
 
+		By("noting none when something else of the status changes")
+		o.taken(ctx, "shop", kubenestv1.AppRunning)
+		Eventually(n.take).Should(ConsistOf("report shop"))
+
+		By("telling them in another revision")
 		secret.Annotations[kubenestv1.ExportsRevisionAnnotation] = "rev-2"
 		secret.Data["dsn"] = []byte(password + "2")
 		Expect(api.Update(ctx, secret)).To(Succeed())
-		Eventually(n.take).Should(ContainElement("exports shop db"))
-		Expect(exports(ctx, o)()).To(HaveField("Revision", "rev-2"))
+		o.exported(ctx, "shop", "rev-2")
+		Eventually(n.gathered()).Should(both)
+		Expect(exports(ctx, o)()).To(Equal(&wire.Exports{Stack: d.Stack, Component: "db", Revision: "rev-2", Data: secret.Data}))
 
-		By("believing no Secret that only claims to be ours")
-		forged := &corev1.Secret{ObjectMeta: *secret.ObjectMeta.DeepCopy(), Data: secret.Data}
-		forged.ObjectMeta.ResourceVersion, forged.ObjectMeta.UID = "", ""
-		forged.Namespace = newNamespace("evil-")
-		forged.Annotations[kubenestv1.ExportsRevisionAnnotation] = "forged"
-		Expect(api.Create(ctx, forged)).To(Succeed())
-		Eventually(n.take).Should(ContainElement("exports shop db"))
-		Expect(exports(ctx, o)()).To(HaveField("Revision", "rev-2"))
-
-		By("losing the owner, and then itself")
-		secret.Annotations[kubenestv1.OwnerAnnotation] = clusterID + "/acme/another"
-		Expect(api.Update(ctx, secret)).To(Succeed())
-		Eventually(n.take).Should(ContainElement("exports shop db"))
-		Expect(exports(ctx, o)()).To(Equal(gone))
-		secret.Annotations[kubenestv1.OwnerAnnotation] = clusterID + "/acme/shop"
-		Expect(api.Update(ctx, secret)).To(Succeed())
-		Eventually(n.take).Should(ContainElement("exports shop db"))
+		By("losing the Secret, and then the status")
 		Expect(api.Delete(ctx, secret)).To(Succeed())
-		Eventually(exports(ctx, o)).Should(Equal(gone))
-		Eventually(n.take).Should(ContainElement("exports shop db"))
+		Expect(exports(ctx, o)()).To(Equal(gone), "whatever the status says")
+		Expect(api.Create(ctx, exportsSecret(namespace, "rev-2", password))).To(Succeed())
+		Expect(exports(ctx, o)()).To(HaveField("Revision", "rev-2"))
+		o.exported(ctx, "shop", "")
+		Eventually(n.gathered()).Should(both)
+		Expect(exports(ctx, o)()).To(Equal(gone))
+	})
+
+	It("says that exports are gone with their component", func(ctx SpecContext) {
+		o := newOperator(interceptor.Funcs{})
+		namespace := newProject()
+		d := delivery("shop", 1, appSpec(namespace))
+		Expect(o.Deliver(ctx, d)).To(Equal(stored(d)))
+		Expect(api.Create(ctx, exportsSecret(namespace, "rev-1", password))).To(Succeed())
+		o.exported(ctx, "shop", "rev-1")
+		n := o.follow()
+		Eventually(n.gathered()).Should(ConsistOf("report shop", "exports shop db"))
+		Eventually(exports(ctx, o)).Should(HaveField("Revision", "rev-1"))
+
+		d = delivery("shop", 2, appSpec(namespace, func(s *kubenestv1.StackDeploySpec) { s.Components = s.Components[:1] }))
+		Expect(o.Deliver(ctx, d)).To(Equal(stored(d)))
+		Expect(exports(ctx, o)()).To(HaveField("Revision", "rev-1"), "it is still there")
+		s := o.copy(ctx, "shop")
+		s.Status.Components = s.Status.Components[:1]
+		Expect(api.Status().Update(ctx, s)).To(Succeed())
+		Eventually(n.gathered()).Should(ConsistOf("report shop", "exports shop db"))
+		Expect(exports(ctx, o)()).To(Equal(&wire.Exports{Stack: d.Stack, Component: "db", Revision: "none"}))
+	})
+
+	It("believes no Secret that only claims to be an addon's", func(ctx SpecContext) {
+		o := newOperator(interceptor.Funcs{})
+		namespace := newProject()
+		d := delivery("shop", 1, appSpec(namespace))
+		Expect(o.Deliver(ctx, d)).To(Equal(stored(d)))
+		o.follow()
+		gone := &wire.Exports{Stack: d.Stack, Component: "db", Revision: "none"}
+		forged := exportsSecret(namespace, "forged", password)
+		Expect(api.Create(ctx, forged)).To(Succeed())
+		Eventually(exports(ctx, o)).Should(Equal(gone), "the status knows of none")
+		o.exported(ctx, "shop", "rev-1")
+		Eventually(exports(ctx, o)).Should(HaveField("Revision", "forged"), "this one is as good as real")
+
+		changed := func(change func(*corev1.Secret)) {
+			GinkgoHelper()
+			s := forged.DeepCopy()
+			change(s)
+			Expect(api.Update(ctx, s)).To(Succeed())
+			Expect(exports(ctx, o)()).To(Equal(gone))
+			forged.ResourceVersion = s.ResourceVersion
+		}
+		changed(func(s *corev1.Secret) { s.Annotations[kubenestv1.OwnerAnnotation] = clusterID + "/acme/another" })
+		changed(func(s *corev1.Secret) { delete(s.Annotations, kubenestv1.OwnerAnnotation) })
+		changed(func(s *corev1.Secret) { s.Labels[kubenestv1.ExportsLabel] = "input" })
+		changed(func(s *corev1.Secret) { s.Labels = nil })
+
+		By("leaving those in other namespaces alone")
+		Expect(api.Delete(ctx, forged)).To(Succeed())
+		Expect(api.Create(ctx, exportsSecret(newProject(), "forged", password))).To(Succeed())
+		Expect(api.Create(ctx, exportsSecret(o.namespace, "forged", password))).To(Succeed())
+		Expect(exports(ctx, o)()).To(Equal(gone))
+	})
+
+	It("says nothing of exports that the Project may not read", func(ctx SpecContext) {
+		o := newOperator(interceptor.Funcs{})
+		namespace := newNamespace("shop-")
+		Expect(o.Deliver(ctx, delivery("shop", 1, appSpec(namespace))).Failure).To(BeEmpty())
+		Expect(api.Create(ctx, exportsSecret(namespace, "rev-1", password))).To(Succeed())
+		o.exported(ctx, "shop", "rev-1")
+		o.follow()
+		Eventually(func() error {
+			_, ok, err := o.News(ctx, agent.Topic{Type: wire.TypeExports, Stack: wire.Stack{Namespace: "acme", Name: "shop"}, Component: "db"})
+			Expect(ok).To(BeFalse(), "or others would take them for gone")
+			return err
+		}).Should(MatchError(ContainSubstring("system:serviceaccount:" + namespace + ":kubenest-project")))
 	})
 
 	It("says that exports are too large, and no word of them", func(ctx SpecContext) {
 		o := newOperator(interceptor.Funcs{})
-		namespace := newNamespace("shop-")
+		namespace := newProject()
 		Expect(o.Deliver(ctx, delivery("shop", 1, appSpec(namespace))).Failure).To(BeEmpty())
-		Expect(api.Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace, Name: "shop-db-exports",
-				Labels: map[string]string{kubenestv1.ExportsLabel: "true", kubenestv1.ComponentLabel: "db"},
-				Annotations: map[string]string{
-					kubenestv1.OwnerAnnotation: clusterID + "/acme/shop", kubenestv1.ExportsRevisionAnnotation: "rev-1",
-				},
-			},
-			Data: map[string][]byte{"dsn": []byte(strings.Repeat(password, wire.MaxExports/len(password)+1))},
-		})).To(Succeed())
+		large := strings.Repeat(password, wire.MaxExports/len(password)+1)
+		Expect(api.Create(ctx, exportsSecret(namespace, "rev-1", large))).To(Succeed())
+		o.exported(ctx, "shop", "rev-1")
 		o.follow()
 		Eventually(func() string { exports(ctx, o)(); return o.logged() }).Should(ContainSubstring("Exports can not be told to the hub"))
 		Expect(exports(ctx, o)()).To(BeNil())

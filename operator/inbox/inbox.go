@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -16,6 +17,7 @@ import (
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/api/wire"
+	"github.com/kubenest/kubenest/operator/delivery"
 	"github.com/kubenest/kubenest/operator/inputs"
 )
 
@@ -30,7 +32,8 @@ type Options struct {
 	// now must not be missing in an inventory, or the hub would take it for removed.
 	Client client.Client
 	// Projects gives a client that reads from the API server with the rights of the
-	// Project in a namespace. Exports are read with them.
+	// Project in a namespace. Exports are read with them: the operator by itself may
+	// read no Secrets there.
 	Projects func(namespace string) (client.Client, error)
 	// Inputs keeps what travels beside the StackDeploys.
 	Inputs inputs.Store
@@ -51,7 +54,7 @@ type Inbox struct {
 // New makes an inbox.
 func New(o Options) (*Inbox, error) {
 	if o.Cache == nil || o.Client == nil || o.Projects == nil || o.Inputs.Client == nil || o.Namespace == "" {
-		return nil, errors.New("inbox without a cache, client, inputs or namespace")
+		return nil, errors.New("inbox without a cache, clients, inputs or namespace")
 	}
 	return &Inbox{o: o}, nil
 }
@@ -62,7 +65,7 @@ func (b *Inbox) Inventory(ctx context.Context) (wire.Inventory, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	inventory := wire.Inventory{Stacks: []wire.Held{}}
-	names := map[string]bool{}
+	kept := map[string][]kubenestv1.StackInput{}
 	var page kubenestv1.StackDeployList
 	for {
 		err := b.o.Client.List(ctx, &page, client.InNamespace(b.o.Namespace), client.Limit(pageSize), client.Continue(page.Continue))
@@ -72,7 +75,7 @@ func (b *Inbox) Inventory(ctx context.Context) (wire.Inventory, error) {
 		}
 		for i := range page.Items {
 			s := &page.Items[i]
-			names[s.Name] = true
+			kept[s.Name] = delivery.Kept(s)
 			if !isCopy(s) {
 				continue
 			}
@@ -84,7 +87,8 @@ func (b *Inbox) Inventory(ctx context.Context) (wire.Inventory, error) {
 			break
 		}
 	}
-	if err := b.o.Inputs.Sweep(ctx, names); err != nil {
+	err := b.o.Inputs.Sweep(ctx, func(local string, in kubenestv1.StackInput) bool { return slices.Contains(kept[local], in) })
+	if err != nil {
 		b.o.Log.Error(err, "Could not remove inputs that nothing uses, trying again with the next session")
 	}
 	return inventory, nil

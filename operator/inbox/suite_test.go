@@ -19,8 +19,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -35,6 +35,7 @@ import (
 	"github.com/kubenest/kubenest/operator/agent"
 	"github.com/kubenest/kubenest/operator/inbox"
 	"github.com/kubenest/kubenest/operator/inputs"
+	"github.com/kubenest/kubenest/operator/stack"
 )
 
 const (
@@ -94,7 +95,6 @@ func newOperator(intercept interceptor.Funcs) *operator {
 	})
 	followed, err := cache.New(apiConfig, cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{
 		&kubenestv1.StackDeploy{}: {Namespaces: map[string]cache.Config{o.namespace: {}}},
-		&corev1.Secret{}:          {Label: labels.SelectorFromSet(labels.Set{kubenestv1.ExportsLabel: "true"})},
 	}})
 	Expect(err).NotTo(HaveOccurred())
 	running.Go(func() {
@@ -111,7 +111,7 @@ func newOperator(intercept interceptor.Funcs) *operator {
 		return log.String()
 	}
 	o.Inbox, err = inbox.New(inbox.Options{
-		Cache: followed, Client: interceptor.NewClient(api, intercept), Namespace: o.namespace,
+		Cache: followed, Client: interceptor.NewClient(api, intercept), Projects: asProject, Inputs: o.inputs, Namespace: o.namespace,
 		Log: funcr.New(func(_, args string) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -128,6 +128,41 @@ func newNamespace(prefix string) string {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}
 	Expect(api.Create(context.Background(), ns)).To(Succeed())
 	return ns.Name
+}
+
+// asProject acts with the rights of the Project in a namespace, and no others.
+func asProject(namespace string) (client.Client, error) {
+	return client.New(stack.As(apiConfig, namespace), client.Options{Scheme: scheme})
+}
+
+// newProject makes a namespace in which the Project may read Secrets.
+func newProject() string {
+	GinkgoHelper()
+	namespace := newNamespace("shop-")
+	Expect(api.Create(context.Background(), &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: kubenestv1.ProjectServiceAccount},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}},
+	})).To(Succeed())
+	Expect(api.Create(context.Background(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: kubenestv1.ProjectServiceAccount},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: kubenestv1.ProjectServiceAccount},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: kubenestv1.ProjectServiceAccount}},
+	})).To(Succeed())
+	return namespace
+}
+
+// exportsSecret is what whoever deploys keeps of the exports of acme/shop's addon db.
+func exportsSecret(namespace, revision, dsn string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: kubenestv1.ExportsSecretName("shop", "db"),
+			Labels: map[string]string{kubenestv1.ExportsLabel: "true", kubenestv1.ComponentLabel: "db"},
+			Annotations: map[string]string{
+				kubenestv1.OwnerAnnotation: clusterID + "/acme/shop", kubenestv1.ExportsRevisionAnnotation: revision,
+			},
+		},
+		Data: map[string][]byte{"dsn": []byte(dsn)},
+	}
 }
 
 // appSpec of an App with a workload and an addon.
@@ -213,6 +248,17 @@ func (o *operator) taken(ctx context.Context, name string, phase kubenestv1.AppP
 	Expect(api.Status().Update(ctx, s)).To(Succeed())
 }
 
+// exported is what whoever deploys says of db's exports. None are of an empty revision.
+func (o *operator) exported(ctx context.Context, name, revision string) {
+	GinkgoHelper()
+	s := o.copy(ctx, name)
+	s.Status.Components = []kubenestv1.ComponentStatus{
+		{Name: "web", Type: kubenestv1.ComponentWorkload},
+		{Name: "db", Type: kubenestv1.ComponentAddon, ExportsRevision: revision},
+	}
+	Expect(api.Status().Update(ctx, s)).To(Succeed())
+}
+
 // notes are topics that were noted.
 type notes struct {
 	mu   sync.Mutex
@@ -232,6 +278,15 @@ func (n *notes) take() []string {
 	seen := n.seen
 	n.seen = nil
 	return seen
+}
+
+// gathered returns what was noted since the first call.
+func (n *notes) gathered() func() []string {
+	var seen []string
+	return func() []string {
+		seen = append(seen, n.take()...)
+		return seen
+	}
 }
 
 // follow has the operator followed until the test ends.

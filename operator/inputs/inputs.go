@@ -113,10 +113,10 @@ func (s Store) Prune(ctx context.Context, local string, keep []kubenestv1.StackI
 	})
 }
 
-// Sweep removes the inputs of all StackDeploys but those named.
-func (s Store) Sweep(ctx context.Context, stacks map[string]bool) error {
+// Sweep removes all inputs but those to keep, of the StackDeploy named local.
+func (s Store) Sweep(ctx context.Context, keep func(local string, in kubenestv1.StackInput) bool) error {
 	return s.remove(ctx, client.HasLabels{StackLabel}, func(secret *metav1.PartialObjectMetadata) bool {
-		return !stacks[secret.Annotations[StackAnnotation]]
+		return !keep(secret.Annotations[StackAnnotation], of(secret))
 	})
 }
 

@@ -33,7 +33,10 @@ func (m *Manager) Render(ctx context.Context, a *delivery.Addon) ([]*unstructure
 	for i := range p.rendering.Manifests {
 		manifest := &p.rendering.Manifests[i]
 		events := manifest.HookEvents()
-		if events == nil || slices.ContainsFunc(events, func(e string) bool { return slices.Contains(syncedHooks, e) }) {
+		switch {
+		case events == nil: // Helm marks what is no hook, and the same objects are to be there
+			objects = append(objects, ofRelease(manifest.Object, releaseName(a), a.Target.Namespace))
+		case slices.ContainsFunc(events, func(e string) bool { return slices.Contains(syncedHooks, e) }):
 			objects = append(objects, manifest.Object)
 		}
 	}

@@ -53,17 +53,16 @@ func (r *Rules) Check(t *Target, objects []*unstructured.Unstructured) error {
 
 func (r *Rules) checkScope(t *Target, o *unstructured.Unstructured, brought map[schema.GroupKind]bool) error {
 	kind := o.GroupVersionKind()
-	namespaced, known := brought[kind.GroupKind()]
-	if !known {
-		mapping, err := r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
-		switch {
-		case meta.IsNoMatchError(err):
-			return Refuse(kubenestv1.ReasonInvalid, "%s is of a kind that this cluster does not know (%s): install what defines it first",
-				describe(o), kind.GroupVersion())
-		case err != nil:
-			return fmt.Errorf("look up kind %s: %w", kind, err)
-		}
+	mapping, err := r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	namespaced, isBrought := brought[kind.GroupKind()]
+	switch {
+	case err == nil: // what the cluster says counts, whatever the objects say of a kind
 		namespaced = mapping.Scope.Name() == meta.RESTScopeNameNamespace
+	case !meta.IsNoMatchError(err):
+		return fmt.Errorf("look up kind %s: %w", kind, err)
+	case !isBrought:
+		return Refuse(kubenestv1.ReasonInvalid, "%s is of a kind that this cluster does not know (%s): install what defines it first",
+			describe(o), kind.GroupVersion())
 	}
 	switch {
 	case !namespaced && !t.Grants.ClusterScoped:
@@ -125,11 +124,11 @@ func podTemplates(o *unstructured.Unstructured) [][]string {
 }
 
 // broughtKinds are the kinds that CRDs among the objects define, and whether they
-// have a namespace.
+// have a namespace. Other objects that are called so define nothing.
 func broughtKinds(objects []*unstructured.Unstructured) map[schema.GroupKind]bool {
 	kinds := map[schema.GroupKind]bool{}
 	for _, o := range objects {
-		if o.GetKind() != "CustomResourceDefinition" {
+		if o.GroupVersionKind().GroupKind() != (schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
 			continue
 		}
 		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")

@@ -5,6 +5,7 @@ package fleet_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -31,6 +33,8 @@ func TestMain(m *testing.M) {
 
 const (
 	idleClusters = 1000
+	// idleApps run there, each on another cluster.
+	idleApps = 100
 	// idleMoving is the share whose usage moves a little at each heartbeat, which is
 	// no reason to write either.
 	idleMoving = 0.2
@@ -73,6 +77,9 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	stats, err := f.Stats()
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Logf("all connected in %v: %v", time.Since(began), stats)
+	began = time.Now()
+	deployAll(ctx, g, c, records)
+	t.Logf("%d Apps deployed in %v", idleApps, time.Since(began))
 	settling, done := context.WithTimeout(ctx, 2*time.Minute)
 	defer done()
 	g.Expect(requests.AwaitQuiet(settling, config, quietFor)).To(Succeed())
@@ -102,6 +109,36 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	g.Expect(others).To(BeEmpty())
 	g.Expect(written).To(HaveKey(HaveField("Resource", "leases")), "the hub's Lease is renewed, so writes are counted at all")
 	g.Expect(versions(ctx, g, c)).To(Equal(objects), "records, Secrets and Events are the ones of before")
+}
+
+// deployAll makes a Project and its Apps, and waits until all of them run.
+func deployAll(ctx context.Context, g *WithT, c client.Client, records *fleet.Records) {
+	g.Expect(c.Create(ctx, &kubenestv1.Project{
+		ObjectMeta: metav1.ObjectMeta{Namespace: records.Namespace, Name: "idle"},
+		Spec:       kubenestv1.ProjectSpec{ClusterRef: kubenestv1.ClusterReference{Name: records.Name(0)}},
+	})).To(Succeed())
+	for i := range idleApps {
+		g.Expect(c.Create(ctx, &kubenestv1.App{
+			ObjectMeta: metav1.ObjectMeta{Namespace: records.Namespace, Name: fmt.Sprintf("idle-%03d", i)},
+			Spec: kubenestv1.AppSpec{
+				ProjectRef: kubenestv1.LocalReference{Name: "idle"},
+				Components: []kubenestv1.Component{{
+					Name: "web", Type: kubenestv1.ComponentWorkload, ClusterID: records.Name(i),
+					WorkloadSpec: &kubenestv1.WorkloadSpec{Image: "registry.example.com/web:1"},
+				}},
+			},
+		})).To(Succeed())
+	}
+	g.Eventually(ctx, func(ctx context.Context) (running int, err error) {
+		var list kubenestv1.AppList
+		err = c.List(ctx, &list)
+		for i := range list.Items {
+			if list.Items[i].Status.Phase == kubenestv1.AppRunning {
+				running++
+			}
+		}
+		return running, err
+	}).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(Equal(idleApps))
 }
 
 func notLeases(k requests.Kind) bool { return !k.Lease() }
@@ -159,6 +196,7 @@ func versions(ctx context.Context, g *WithT, c client.Client) map[string]string 
 	all := map[string]string{}
 	for kind, list := range map[string]client.ObjectList{
 		"ManagedCluster": &kubenestv1.ManagedClusterList{}, "Secret": &corev1.SecretList{}, "Event": &corev1.EventList{},
+		"App": &kubenestv1.AppList{}, "StackDeploy": &kubenestv1.StackDeployList{},
 	} {
 		g.Expect(c.List(ctx, list)).To(Succeed())
 		switch l := list.(type) {
@@ -169,6 +207,15 @@ func versions(ctx context.Context, g *WithT, c client.Client) map[string]string 
 				all[kind+" "+l.Items[i].Name] = l.Items[i].ResourceVersion
 			}
 		case *corev1.SecretList:
+			for i := range l.Items {
+				all[kind+" "+l.Items[i].Namespace+"/"+l.Items[i].Name] = l.Items[i].ResourceVersion
+			}
+		case *kubenestv1.AppList:
+			for i := range l.Items {
+				all[kind+" "+l.Items[i].Namespace+"/"+l.Items[i].Name] = l.Items[i].ResourceVersion
+			}
+		case *kubenestv1.StackDeployList:
+			g.Expect(l.Items).To(HaveLen(2*idleApps), "one of each App, and one of the Project's namespace beside it")
 			for i := range l.Items {
 				all[kind+" "+l.Items[i].Namespace+"/"+l.Items[i].Name] = l.Items[i].ResourceVersion
 			}
