@@ -26,7 +26,7 @@ run: control-plane build ## Start a hub and two clusters on this machine (CLUSTE
 	@exec bin/devenv run --clusters "$${CLUSTERS:-2}"
 
 .PHONY: test
-test: control-plane build ## Build what is missing and run every test
+test: control-plane argocd build ## Build what is missing and run every test
 	@echo "test: the product's packages, with the race detector"
 	$(GO) test -race -shuffle=on -timeout 20m $(TESTFLAGS) ./...
 	@echo "test: end to end, on the environment of 'make run'"
@@ -49,6 +49,10 @@ build: ## Build every program into bin/
 .PHONY: control-plane
 control-plane: ## Build etcd, the Kubernetes programs, kubectl and kwok into bin/k8s
 	@hack/controlplane/build.sh
+
+.PHONY: argocd
+argocd: ## Build the part of Argo CD that the tests need into bin/argocd
+	@hack/argocd/build.sh
 
 .PHONY: generate
 generate: $(TOOLS)/controller-gen ## Generate deep copies and apply configurations

@@ -11,6 +11,7 @@
 //	ManagedCluster
 //	  clusterID, token, condition Registered ......... FieldManagerRegistration (leader)
 //	  condition Provisioned .......................... FieldManagerProvisioning (leader)
+//	  condition InUse, finalizer in-use .............. FieldManagerGuard (leader)
 //	  everything else, phase and summary included .... FieldManagerSession: the replica
 //	                                                   that status.session names while it
 //	                                                   lives, else the leader

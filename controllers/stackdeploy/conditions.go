@@ -62,6 +62,12 @@ func inputMissing(problem string) *metav1.Condition {
 	return &c
 }
 
+// tooMany is about the cluster's others.
+func tooMany(cluster string) metav1.Condition {
+	return undelivered(kubenestv1.ReasonTooLarge, fmt.Sprintf(
+		"Cluster %s has %d StackDeploys, which is as many as one may have: remove Apps from it, or use another cluster.", cluster, wire.MaxStacks))
+}
+
 // tooLarge tells what is large.
 func tooLarge(message, spec int, inputs []wire.Input) metav1.Condition {
 	largest, size := "", 0

@@ -252,6 +252,9 @@ func (r *DeliveryReconciler) owe(ctx context.Context, t *task, want wire.Deliver
 	if required := kubenestv1.RequiredSchema(&t.stack.Spec); t.info.Schema < required {
 		return outcome{condition: tooOld(t, required, "")}, nil
 	}
+	if r.Mailbox.full(&t.info, t.key) {
+		return outcome{condition: tooMany(t.cluster()), again: inputsAgain}, nil
+	}
 	if behind, err := r.behind(ctx, t); behind || err != nil {
 		return outcome{quiet: true, again: paced}, err
 	}

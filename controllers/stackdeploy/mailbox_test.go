@@ -301,3 +301,20 @@ func TestARestoredDatabaseIsNotMistakenForWhatWasBefore(t *testing.T) {
 		})
 	}
 }
+
+func TestAnOperatorGetsNoMoreThanItCanTellOf(t *testing.T) {
+	o := newOffice(t, "one-more")
+	inventory := &wire.Inventory{}
+	for i := range wire.MaxStacks - 1 {
+		inventory.Stacks = append(inventory.Stacks, wire.Held{Stack: stackNamed(fmt.Sprintf("s-%d", i)), Delivery: third})
+	}
+	o.Inventory(o.from, inventory)
+	last, more := stackNamed("last"), stackNamed("one-more")
+	o.Expect(o.full(&o.from, last)).To(BeFalse())
+	_, ok := o.reserve(&o.from, last, third, 1)
+	o.Expect(ok).To(BeTrue())
+	o.Expect(o.full(&o.from, more)).To(BeTrue(), "the last one is on its way")
+	o.Expect(o.full(&o.from, stackNamed("s-1"))).To(BeFalse(), "it has that one, of which there may be a newer")
+	o.Removed(o.from, &wire.Removed{Stack: stackNamed("s-1")})
+	o.Expect(o.full(&o.from, more)).To(BeFalse())
+}

@@ -97,6 +97,27 @@ func (m *Mailbox) room(from *session.Info, stack wire.Stack, size int) bool {
 	return true
 }
 
+// full reports whether an operator has as many StackDeploys as its inventory may list,
+// and this is none of them. With one more it could tell nothing any more.
+func (m *Mailbox) full(from *session.Info, stack wire.Stack) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b := m.boxes[from.ClusterID]
+	if b == nil || len(b.slots) < wire.MaxStacks {
+		return false
+	}
+	if s := b.slots[stack]; s != nil && s.held != nil {
+		return false
+	}
+	there := 0
+	for _, s := range b.slots {
+		if s.held != nil || s.sent != nil {
+			there++
+		}
+	}
+	return there >= wire.MaxStacks
+}
+
 // reserve makes room for a delivery that is sent next. Without room the StackDeploy
 // is woken when there is some, after wait at the latest.
 func (m *Mailbox) reserve(from *session.Info, stack wire.Stack, d wire.Delivery, size int) (wait time.Duration, ok bool) {

@@ -30,6 +30,10 @@ func summarize(ctx context.Context, e *environment.Environment) error {
 	try(". "+quote(relative(env)), "kubectl for the management cluster, and this Kubernetes' kubectl")
 	try("kubectl get mc -A -w", "watch the clusters")
 	if clusters := e.Clusters(); len(clusters) > 0 {
+		if len(clusters) > 1 {
+			try("kubectl apply -f config/samples/shop", "deploy a shop to both clusters: its web tier on dev, its database on prod")
+			try("kubectl get projects,apps,stackdeploys -A", "what has reached which cluster")
+		}
 		c := clusters[0]
 		node, err := e.WriteNode(c.Name())
 		if err != nil {

@@ -58,7 +58,7 @@ type Store struct {
 	// Client reads Secrets from the API server, not from a cache: what was stored just
 	// now has to be found.
 	Client client.Client
-	// Namespace is the operator's.
+	// Namespace that holds the inputs, and no other Secrets: the operator may read all in it.
 	Namespace string
 }
 

@@ -83,6 +83,38 @@ var _ = Describe("a release", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(objects).To(HaveLen(2))
 		Expect(objects[0].Object["data"]).To(HaveKeyWithValue("a", "Mg=="))
+		Expect(objects[0].GetLabels()).To(Equal(after.Labels))
+		Expect(objects[0].GetAnnotations()).To(Equal(after.Annotations))
+		Expect(objects[1].GetLabels()).NotTo(HaveKey("app.kubernetes.io/managed-by"), "Helm does not mark hooks")
+	})
+
+	It("is forgotten, leaves what it made, and is taken up again", func(ctx SpecContext) {
+		a := addon(namespace, templates(settings, generated), values("1"))
+		Eventually(o.state(ctx, a)).Should(Equal("Deployed"))
+		before, err := api.CoreV1().Secrets(namespace).Get(ctx, "generated", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		other := addon(namespace, nil, nil)
+		other.Target.Owner = "c1/platform/other"
+		Expect(o.Forget(ctx, other)).To(BeEmpty())
+		Expect(revisions(ctx, namespace)()).To(Equal([]string{"1 deployed"}), "another's is left alone")
+		Expect(o.Forget(ctx, a)).To(BeEmpty())
+		Expect(revisions(ctx, namespace)()).To(BeEmpty())
+		Expect(configMap(ctx, namespace, "settings")()).To(HaveKeyWithValue("a", "1"))
+		Expect(o.Forget(ctx, a)).To(BeEmpty())
+
+		Expect(o.state(ctx, a)()).To(Equal("Working"))
+		Eventually(o.state(ctx, a)).Should(Equal("Deployed"))
+		Expect(revisions(ctx, namespace)()).To(Equal([]string{"1 deployed"}))
+		after, err := api.CoreV1().Secrets(namespace).Get(ctx, "generated", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(after.ResourceVersion).To(Equal(before.ResourceVersion), "nothing of it was written")
+
+		By("while Helm is at it: that ends first")
+		slow := addon(namespace, templates(settings, web), values("2"))
+		Expect(o.state(ctx, slow)()).To(Equal("Working"))
+		Expect(o.Forget(ctx, slow)).To(ConsistOf(ContainSubstring("Helm")))
+		Eventually(func() ([]string, error) { return o.Forget(ctx, slow) }).Should(BeEmpty())
+		Expect(revisions(ctx, namespace)()).To(BeEmpty())
 	})
 
 	It("is rolled back when an upgrade fails, and is not tried again", func(ctx SpecContext) {

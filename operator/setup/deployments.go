@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -46,6 +47,9 @@ const (
 	stackDeployCRD = "stackdeploys.kubenest.io"
 	// prepareRetry is between attempts to apply it while the API server does not answer.
 	prepareRetry = 5 * time.Second
+	// syncTimeout is how long the API server may stay away before the controllers give
+	// up, and the session with them: it is for the agent to say that it is away.
+	syncTimeout = 24 * time.Hour
 	// stopTimeout bounds what the controllers may still do when they stop.
 	stopTimeout = 10 * time.Second
 )
@@ -79,6 +83,7 @@ func (op *operator) newDeployments(ctx context.Context) (*deployments, error) {
 		Metrics:                 metricsserver.Options{BindAddress: off}, // the operator serves its own
 		HealthProbeBindAddress:  off,
 		GracefulShutdownTimeout: new(stopTimeout),
+		Controller:              ctrlconfig.Controller{CacheSyncTimeout: syncTimeout},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the manager of the deploy controller: %w", err)

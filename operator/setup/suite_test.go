@@ -6,6 +6,7 @@ package setup_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,6 +30,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/api/wire"
 	"github.com/kubenest/kubenest/operator/agent/agenttest"
 	"github.com/kubenest/kubenest/operator/credentials"
@@ -47,19 +50,23 @@ const namespace = "kubenest-system"
 type process struct {
 	options *setup.Options
 	away    atomic.Bool // the API server, for this one
+	noCRDs  atomic.Bool // the API server does not answer about CRDs
 	stop    func()      // and wait
 
 	mu  sync.Mutex
 	log bytes.Buffer
 }
 
-func start(config *rest.Config, directory, pod string) *process {
+func start(config *rest.Config, directory, pod string, change ...func(*process)) *process {
 	GinkgoHelper()
 	p := &process{options: setup.NewOptions()}
+	for _, c := range change {
+		c(p)
+	}
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if p.away.Load() {
+			if p.away.Load() || p.noCRDs.Load() && strings.Contains(r.URL.Path, "/customresourcedefinitions") {
 				return nil, errors.New("the API server is away")
 			}
 			return next.RoundTrip(r)
@@ -116,6 +123,29 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+// operatorConfig is for a user who has the rights that config/rbac/operator gives.
+func operatorConfig(environment *envtest.Environment) *rest.Config {
+	GinkgoHelper()
+	user, err := environment.AddUser(envtest.User{
+		Name:   "system:serviceaccount:" + namespace + ":kubenest-operator",
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace},
+	}, nil)
+	Expect(err).NotTo(HaveOccurred())
+	return user.Config()
+}
+
+// install applies the operator's manifests, as an administrator does.
+func install(environment *envtest.Environment) {
+	GinkgoHelper()
+	user, err := environment.AddUser(envtest.User{Name: "root", Groups: []string{"system:masters"}}, nil)
+	Expect(err).NotTo(HaveOccurred())
+	kubectl, err := user.Kubectl()
+	Expect(err).NotTo(HaveOccurred())
+	_, failed, err := kubectl.Run("apply", "--server-side", "-k", filepath.Join("..", "..", "config", "rbac", "operator"))
+	text, _ := io.ReadAll(failed)
+	Expect(err).NotTo(HaveOccurred(), string(text))
+}
+
 func freeAddress() string {
 	GinkgoHelper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -142,7 +172,7 @@ func message[T any](s *agenttest.Session, of wire.Type) func() (T, error) {
 
 var _ = Describe("an operator", Ordered, func() {
 	var (
-		config    *rest.Config
+		config    *rest.Config // with the operator's own rights
 		client    kubernetes.Interface
 		hub       *agenttest.Hub
 		directory string
@@ -165,11 +195,11 @@ var _ = Describe("an operator", Ordered, func() {
 
 	BeforeAll(func(ctx context.Context) {
 		environment := &envtest.Environment{}
-		var err error
-		config, err = environment.Start()
+		admin, err := environment.Start()
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(environment.Stop)
-		client = kubernetes.NewForConfigOrDie(config)
+		client = kubernetes.NewForConfigOrDie(admin)
+		config = operatorConfig(environment)
 		_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		_, err = client.CoreV1().Pods(namespace).Create(ctx, &corev1.Pod{
@@ -177,6 +207,7 @@ var _ = Describe("an operator", Ordered, func() {
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "none"}}},
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
+		install(environment)
 	})
 	BeforeEach(func() {
 		hub = agenttest.Start(GinkgoTB(), nil, nil)
@@ -236,6 +267,45 @@ var _ = Describe("an operator", Ordered, func() {
 			Expect(p.logged()).NotTo(ContainSubstring(t[:12]))
 			Expect(events()).NotTo(ContainElement(ContainSubstring(t[:12])))
 		}
+	})
+
+	It("connects before it can deploy, and deploys once it can", func(ctx SpecContext) {
+		p := start(config, directory, "operator-1", func(p *process) { p.noCRDs.Store(true) })
+		var s *agenttest.Session
+		Eventually(hub.Sessions).Should(Receive(&s))
+		Eventually(p.probe("/readyz")).Should(HavePrefix("200 ok"))
+		Eventually(p.logged).Should(ContainSubstring("The CRD can not be applied yet, trying again"))
+		Expect(message[wire.Inventory](s, wire.TypeInventory)()).Error().To(HaveOccurred(), "it does not know yet what it has")
+
+		p.noCRDs.Store(false)
+		Eventually(message[wire.Inventory](s, wire.TypeInventory)).Should(Equal(wire.Inventory{Stacks: []wire.Held{}}))
+		spec := []byte(`{"clusterID":"` + agenttest.ClusterID + `","namespace":"shop","project":{"namespace":"acme","name":"shop"},"namespaceSettings":{}}`)
+		stack := wire.Stack{Namespace: "acme", Name: "shop"}
+		delivery := wire.Delivery{UID: "7d1f5bb4-0000-4000-8000-000000000001", Generation: 1, Digest: wire.Digest(spec)}
+		Expect(s.Send(wire.TypeDeliver, wire.Deliver{Stack: stack, Delivery: delivery, Schema: 1, Spec: spec})).To(Succeed())
+		Eventually(message[wire.Delivered](s, wire.TypeDelivered)).Should(Equal(wire.Delivered{Stack: stack, Delivery: delivery}))
+		Eventually(message[wire.Report](s, wire.TypeReport)).Should(And(
+			HaveField("Stack", stack), HaveField("Delivery", delivery),
+			HaveField("Status", WithTransform(func(status json.RawMessage) string { return string(status) }, ContainSubstring(kubenestv1.ReasonNamespaceReady))),
+		))
+		_, err := client.CoreV1().ServiceAccounts("shop").Get(ctx, kubenestv1.ProjectServiceAccount, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+
+		By("telling the next hub what it has, and that it did not begin anew")
+		s.Cut()
+		var next *agenttest.Session
+		Eventually(hub.Sessions).Should(Receive(&next))
+		Expect(next.Hello.Process).To(Equal(s.Hello.Process))
+		Eventually(message[wire.Inventory](next, wire.TypeInventory)).Should(Equal(wire.Inventory{Stacks: []wire.Held{{Stack: stack, Delivery: delivery}}}))
+		Expect(next.Send(wire.TypeRemove, wire.Remove{Stack: stack})).To(Succeed())
+		Eventually(func() (*metav1.Time, error) {
+			shop, err := client.CoreV1().Namespaces().Get(ctx, "shop", metav1.GetOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return shop.DeletionTimestamp, nil
+		}).ShouldNot(BeNil(), "nothing ends it here, since there is no controller manager")
+		p.stop()
 	})
 
 	It("says in an Event why the hub refuses it", func() {

@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/hack/argocdtest"
@@ -60,6 +62,7 @@ func built(variable, folder string) string {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
+	logf.SetLogger(logr.Discard())
 	dir := GinkgoT().TempDir()
 	var err error
 	env, err = environment.Start(ctx, environment.Options{
