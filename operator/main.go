@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.uber.org/zap/zapcore"
 	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/kubenest/kubenest/api/version"
@@ -62,6 +63,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	log := logger(options.LogLevel, stderr)
 	klog.SetLogger(log.WithName("client-go"))
+	ctrl.SetLogger(log.WithName("controller-runtime"))
 	if err := setup.Run(logr.NewContext(ctx, log), options); err != nil {
 		log.Error(err, "The operator ended")
 		return 1

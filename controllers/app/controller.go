@@ -8,6 +8,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,6 +28,9 @@ const (
 	// lookAgain is how often something is looked at that nothing tells of: a Secret
 	// with a Git credential, and why an App was refused.
 	lookAgain = 5 * time.Minute
+	// orphanGrace is how long StackDeploys stay whose App nobody has seen: a backup that
+	// is being restored may bring the App after them.
+	orphanGrace = time.Hour
 	// keptDigests bounds the digests of charts that are remembered.
 	keptDigests = 1024
 )
@@ -52,6 +56,8 @@ type Reconciler struct {
 
 	// inputs reads what is cached for this controller alone, see newInputs.
 	inputs client.Reader
+	// known are the Apps that were seen here. What is left of them is removed at once.
+	known sync.Map
 	// digests of charts, by UID and resourceVersion of their ConfigMaps.
 	digests *lru.Cache
 }
@@ -62,10 +68,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	err := r.Client.Get(ctx, req.NamespacedName, &app)
 	switch {
 	case apierrors.IsNotFound(err):
-		return ctrl.Result{}, r.removeOrphans(ctx, req.NamespacedName)
+		wait, err := r.removeOrphans(ctx, req.NamespacedName)
+		return ctrl.Result{RequeueAfter: wait}, err
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("read App %s: %w", req.NamespacedName, err)
 	}
+	r.known.Store(req.NamespacedName, true)
 	var result ctrl.Result
 	if app.DeletionTimestamp.IsZero() {
 		result, err = r.deploy(ctx, &app)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -130,27 +131,35 @@ func waitsFrom(v *view, stack *kubenestv1.StackDeploy) string {
 
 // removeOrphans deletes the StackDeploys of an App that is gone although its
 // finalizer should have kept it.
-func (r *Reconciler) removeOrphans(ctx context.Context, key client.ObjectKey) error {
+func (r *Reconciler) removeOrphans(ctx context.Context, key client.ObjectKey) (wait time.Duration, err error) {
 	stacks, err := r.stacksOf(ctx, key)
 	if err != nil || len(stacks) == 0 {
-		return err
+		if err == nil {
+			r.known.Delete(key)
+		}
+		return 0, err
 	}
 	err = r.Live.Get(ctx, key, metadata(kubenestv1.GroupVersion.WithKind("App")))
 	if err == nil {
-		return conflict("App", key.Name)
+		return 0, conflict("App", key.Name)
 	}
 	if !apierrors.IsNotFound(err) {
-		return fmt.Errorf("look for App %s: %w", key, err)
+		return 0, fmt.Errorf("look for App %s: %w", key, err)
 	}
+	_, known := r.known.Load(key)
 	for i := range stacks {
 		s := &stacks[i]
 		if !s.DeletionTimestamp.IsZero() {
 			continue
 		}
+		if left := orphanGrace - r.Clock.Since(s.CreationTimestamp.Time); !known && left > 0 {
+			wait = max(wait, left)
+			continue
+		}
 		log.FromContext(ctx).Info("Removing a StackDeploy whose App is gone", "stackDeploy", client.ObjectKeyFromObject(s))
 		if err := r.remove(ctx, s); err != nil {
-			return err
+			return wait, err
 		}
 	}
-	return nil
+	return wait, nil
 }

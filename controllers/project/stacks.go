@@ -24,6 +24,9 @@ const stackKind = "project"
 func (r *Reconciler) settleTarget(ctx context.Context, p *kubenestv1.Project, t *target) error {
 	switch {
 	case t.stack != nil && !t.stack.DeletionTimestamp.IsZero():
+		if t.wanted && t.refused == nil {
+			return r.letGo(ctx, t.stack)
+		}
 		return nil
 	case t.refused != nil:
 		return r.settleGrants(ctx, p, t)
@@ -122,6 +125,23 @@ func hasLabels(present, wanted map[string]string) bool {
 		}
 	}
 	return true
+}
+
+// letGo ends the deletion of a StackDeploy that is wanted again, as when another App
+// came after the last one had left: a deletion can not be taken back, and the operator
+// waits for that App. What is made anew is of the same name, and the same namespace.
+func (r *Reconciler) letGo(ctx context.Context, s *kubenestv1.StackDeploy) error {
+	if !slices.Contains(s.Finalizers, kubenestv1.RemovalFinalizer) {
+		return nil
+	}
+	let := s.DeepCopy()
+	let.Finalizers = slices.DeleteFunc(let.Finalizers, func(f string) bool { return f == kubenestv1.RemovalFinalizer })
+	err := r.Client.Patch(ctx, let, client.MergeFromWithOptions(s, client.MergeFromWithOptimisticLock{}),
+		client.FieldOwner(kubenestv1.FieldManagerProject))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("let StackDeploy %s/%s go: %w", s.Namespace, s.Name, err)
+	}
+	return nil
 }
 
 // deleteStack begins a StackDeploy's removal, if it has not begun.

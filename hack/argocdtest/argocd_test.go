@@ -145,7 +145,7 @@ func settled(ctx context.Context, pub *delivery.Publication) *delivery.Sync {
 	Eventually(func(g Gomega) {
 		s, err := publisher.Publish(ctx, pub)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(s.Problem).To(BeNil())
+		g.Expect(s.Problem).NotTo(HaveOccurred())
 		g.Expect(s.Synced && s.Healthy).To(BeTrue(), s.Message)
 		last = s
 	}).WithContext(ctx).Should(Succeed())

@@ -54,7 +54,7 @@ func AccessFrom(data map[string][]byte) Access {
 // concurrent use.
 type Fetcher struct {
 	charts *cache
-	index  chan struct{} // one index is read at a time: the largest take 100 MB to parse
+	index  chan struct{} // one index is parsed at a time: the largest take 100 MB
 }
 
 // NewFetcher makes a fetcher.

@@ -129,6 +129,27 @@ func TestFetchFromRepository(t *testing.T) {
 	g.Expect(words).To(ContainSubstring("404"))
 }
 
+func TestFetchWaitsForNobodyElsesRepository(t *testing.T) {
+	g, slow, s := NewWithT(t), serve(t, ""), serve(t, "")
+	packed := pack(t, nil)
+	s.index("c.tgz", checksum(packed))
+	s.put("/stable/c.tgz", packed)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	slow.files["/stable/index.yaml"] = func(http.ResponseWriter) {
+		close(asked)
+		<-answer
+	}
+	f, ended := NewFetcher(), make(chan error, 1)
+	go func() {
+		_, err := f.Fetch(t.Context(), slow.chart("1.0.0"), &Access{CA: slow.ca})
+		ended <- err
+	}()
+	<-asked
+	g.Expect(f.Fetch(t.Context(), s.chart("1.0.0"), &Access{CA: s.ca})).To(Equal(packed))
+	close(answer)
+	g.Expect(<-ended).To(HaveOccurred())
+}
+
 func TestFetchRefuses(t *testing.T) {
 	packed := pack(t, nil)
 	t.Run("another chart than the index lists", func(t *testing.T) {

@@ -64,20 +64,17 @@ func (f *Fetcher) fetchFromRepository(ctx context.Context, c *kubenestv1.Chart, 
 
 // lookUp finds one version of a chart in the index.
 func (f *Fetcher) lookUp(ctx context.Context, base *url.URL, c *kubenestv1.Chart, access *Access) (*listed, error) {
-	select {
-	case f.index <- struct{}{}:
-		defer func() { <-f.index }()
-	case <-ctx.Done():
-		return nil, unreachable(shown(base), ctx.Err())
-	}
 	at := base.ResolveReference(&url.URL{Path: "index.yaml"})
 	at.RawQuery = base.RawQuery
 	data, err := get(ctx, at, access, base.Host, MaxIndex)
 	if err != nil {
 		return nil, err
 	}
-	var idx index
-	if err := yaml.Unmarshal(data, &idx); err != nil || len(idx.Entries) == 0 {
+	idx, err := f.parse(ctx, data)
+	if ctx.Err() != nil {
+		return nil, unreachable(shown(base), ctx.Err())
+	}
+	if err != nil || len(idx.Entries) == 0 {
 		return nil, unavailable("%s is no index of a chart repository: check chart.repo", shown(at))
 	}
 	versions, ok := idx.Entries[c.Name]
@@ -94,6 +91,18 @@ func (f *Fetcher) lookUp(ctx context.Context, base *url.URL, c *kubenestv1.Chart
 			shown(at), c.Version, c.Name, strings.Join(names, ", "), len(versions))
 	}
 	return &versions[i], nil
+}
+
+// parse reads an index when no other is read. Nobody waits for another's repository.
+func (f *Fetcher) parse(ctx context.Context, data []byte) (idx index, err error) {
+	select {
+	case f.index <- struct{}{}:
+		defer func() { <-f.index }()
+	case <-ctx.Done():
+		return idx, ctx.Err()
+	}
+	err = yaml.Unmarshal(data, &idx)
+	return idx, err
 }
 
 // fetchListedImage fetches a chart that a repository lists, and a registry has. Its

@@ -230,6 +230,9 @@ func (a *app) fail(c *kubenestv1.Component, o *observation, err error) {
 	}
 	a.errs = append(a.errs, fmt.Errorf("component %s: %w", c.Name, err))
 	o.unknown = true
+	if a.stack.Status.ObservedGeneration != a.stack.Generation {
+		o.unapplied = err.Error()
+	}
 }
 
 // workload applies a component of type workload.
@@ -316,6 +319,9 @@ func (a *app) finish(ctx context.Context, removing []kubenestv1.ComponentStatus)
 		}
 		a.status.Components = append(a.status.Components, s)
 		a.pace(&s)
+		if a.stack.Spec.Delivery == kubenestv1.DeliveryArgoCD && news(&s, before) {
+			a.again(time.Second)
+		}
 	}
 	if len(removing) > 0 {
 		a.again(removingPace)
@@ -325,6 +331,16 @@ func (a *app) finish(ctx context.Context, removing []kubenestv1.ComponentStatus)
 		a.status.Components = a.status.Components[:maxComponents]
 	}
 	a.conclude(summarize(a.status.Components, a.stack.Spec.Paused))
+}
+
+// news reports whether others that wait for a component may go on. What is published is
+// taken up in the next pass: no event brings that on.
+func news(now, before *kubenestv1.ComponentStatus) bool {
+	if before == nil {
+		before = &kubenestv1.ComponentStatus{}
+	}
+	return (now.Phase == kubenestv1.AppRunning && before.Phase != kubenestv1.AppRunning) ||
+		now.ExportsRevision != before.ExportsRevision || !slices.Equal(now.Exports, before.Exports)
 }
 
 const removingPace = removing

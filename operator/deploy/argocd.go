@@ -27,12 +27,16 @@ func (a *app) render(ctx context.Context, c *kubenestv1.Component, o *observatio
 	}
 	if err != nil {
 		a.look(c, o)
+		a.asBefore(c, o)
 		a.fail(c, o, err)
 		return
 	}
 	o.begun = true
 	o.health = a.live.healthOf(c.Name, objects)
 	a.objects[c.Name] = objects
+	if before := a.before[c.Name]; before != nil { // until publishing it tells anew
+		o.exports, o.exportsRevision = before.Exports, before.ExportsRevision
+	}
 	if s := c.WorkloadSpec; s != nil && s.Autoscaling != nil {
 		o.enough = new(max(s.Autoscaling.MinReplicas, 1))
 	}

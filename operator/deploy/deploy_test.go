@@ -537,7 +537,7 @@ var _ = Describe("delivery by argocd", func() {
 		secret.SetAnnotations(map[string]string{kubenestv1.OwnerAnnotation: clusterID + "/" + hubSide + "/" + kubenestv1.StackName("app", "shop-argo", clusterID)})
 		secret.SetLabels(map[string]string{kubenestv1.AppLabel: "shop", kubenestv1.ComponentLabel: "db"})
 		w.rendered["db"] = []*unstructured.Unstructured{configMap("argo", "shop-db"), secret}
-		p := start(w)
+		start(w)
 		project(ctx, "argo")
 		s := application(ctx, "argo", []kubenestv1.Component{web("web", after("db")), addon("db")}, argocd)
 		last := func() (k []string) {
@@ -552,7 +552,6 @@ var _ = Describe("delivery by argocd", func() {
 		}
 		Eventually(last).Should(ContainElement("ConfigMap/shop-db"))
 		Eventually(status(ctx, s)).Should(ContainSubstring("db=Running/Running"))
-		p.reconciler.Changed(client.ObjectKeyFromObject(s))
 		Eventually(last).Should(ConsistOf("ConfigMap/shop-db", "Deployment/shop-web", "Service/shop-web"))
 		Expect(missing(ctx, &corev1.Secret{}, "argo", "db-password")()).To(BeFalse(), "Secrets are applied directly")
 		Expect(missing(ctx, &appsv1.Deployment{}, "argo", "shop-web")()).To(BeTrue(), "everything else is Argo CD's")

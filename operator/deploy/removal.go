@@ -11,11 +11,15 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/api/wire"
 	"github.com/kubenest/kubenest/operator/delivery"
+	"github.com/kubenest/kubenest/operator/health"
 	"github.com/kubenest/kubenest/operator/stack"
 )
 
@@ -210,9 +214,11 @@ func (p *pass) removeAll(ctx context.Context) (waiting []string, err error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.components)) {
-		for i := range l.components[name].Pods {
-			waiting = append(waiting, "Pod "+p.target.Namespace+"/"+l.components[name].Pods[i].Name+" is ending")
+		left, err := p.removePods(ctx, l.components[name])
+		if err != nil {
+			return waiting, err
 		}
+		waiting = append(waiting, left...)
 	}
 	if len(waiting) > 0 {
 		return waiting, nil
@@ -227,6 +233,48 @@ func (p *pass) removeAll(ctx context.Context) (waiting []string, err error) {
 		}
 	}
 	return nil, nil
+}
+
+// removePods deletes the Jobs that Helm leaves of its hooks, and names the pods that
+// are ending. Those that nobody ends, since a chart keeps what owns them or somebody
+// made them by hand, are not waited for.
+func (p *pass) removePods(ctx context.Context, o *health.Objects) (waiting []string, err error) {
+	for i := range o.Jobs {
+		if err := p.r.o.Objects.Delete(ctx, &p.target, &o.Jobs[i]); err != nil {
+			return nil, err
+		}
+	}
+	for i := range o.Pods {
+		if ends(&o.Pods[i], o) {
+			waiting = append(waiting, "Pod "+p.target.Namespace+"/"+o.Pods[i].Name+" is ending")
+		}
+	}
+	return waiting, nil
+}
+
+// ends reports whether a pod is being ended, or will be, since what owns it is gone.
+func ends(pod *corev1.Pod, o *health.Objects) bool {
+	owner := metav1.GetControllerOf(pod)
+	switch {
+	case !pod.DeletionTimestamp.IsZero():
+		return true
+	case owner == nil, pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed:
+		return false
+	}
+	kept := func(name string, deleted *metav1.Time) bool { return name == owner.Name && deleted.IsZero() }
+	switch owner.Kind {
+	case "StatefulSet":
+		return !slices.ContainsFunc(o.StatefulSets, func(s appsv1.StatefulSet) bool { return kept(s.Name, s.DeletionTimestamp) })
+	case "DaemonSet":
+		return !slices.ContainsFunc(o.DaemonSets, func(s appsv1.DaemonSet) bool { return kept(s.Name, s.DeletionTimestamp) })
+	case "ReplicaSet": // named after its Deployment
+		return !slices.ContainsFunc(o.Deployments, func(d appsv1.Deployment) bool {
+			return d.DeletionTimestamp.IsZero() && strings.HasPrefix(owner.Name, d.Name+"-")
+		})
+	case "Job":
+		return true // they have been deleted
+	}
+	return false // of a controller that is not known here
 }
 
 // addons that there are, or have been.

@@ -23,6 +23,9 @@ type observation struct {
 	begun bool
 	// unknown: something failed that is tried again. Nothing is known anew.
 	unknown bool
+	// unapplied is what failed, when what is wanted is of a generation that was not
+	// looked at before: what is known is about something else then.
+	unapplied string
 	// paused: nothing was done.
 	paused bool
 	// problem is why it could not be begun or brought up to date.
@@ -50,7 +53,7 @@ func componentStatus(c *kubenestv1.Component, o *observation, before *kubenestv1
 		before = &kubenestv1.ComponentStatus{}
 	}
 	if o.unknown && before.Phase != "" {
-		return *before
+		return asKnown(o, before, timeout, now)
 	}
 	s := kubenestv1.ComponentStatus{Name: c.Name, Type: c.Type, Image: o.image, Exports: o.exports, ExportsRevision: o.exportsRevision, Warnings: o.warnings}
 	if h := o.health; h != nil {
@@ -68,6 +71,23 @@ func componentStatus(c *kubenestv1.Component, o *observation, before *kubenestv1
 	s.Reason = wire.Line(s.Reason, 256)
 	s.Message = wire.Line(s.Message, wire.MaxText)
 	s.Image = wire.Line(s.Image, 512)
+	return s
+}
+
+// asKnown is the status of a component of which nothing is known anew. It does not say
+// of a change that it runs when it could not even be applied.
+func asKnown(o *observation, before *kubenestv1.ComponentStatus, timeout time.Duration, now time.Time) kubenestv1.ComponentStatus {
+	s := *before.DeepCopy()
+	switch {
+	case o.unapplied != "":
+		s.Phase, s.Reason = kubenestv1.AppDeploying, kubenestv1.ReasonDeploying
+		s.Message = wire.Line("this change could not be applied yet, and is tried again: "+o.unapplied, wire.MaxText)
+		s.Since = new(metav1.NewTime(now))
+	case s.Phase == kubenestv1.AppDeploying && s.Since != nil && now.Sub(s.Since.Time) >= timeout:
+		s.Phase, s.Reason = kubenestv1.AppFailed, kubenestv1.ReasonTimeout
+		s.Message = wire.Line(fmt.Sprintf("not ready within %s (spec.timeout), and tried on: %s", timeout, before.Message), wire.MaxText)
+		s.Since = new(metav1.NewTime(now))
+	}
 	return s
 }
 

@@ -194,7 +194,7 @@ func (w *ways) Forget(_ context.Context, a *delivery.Addon) ([]string, error) {
 	if left := w.left["helm"]; len(left) > 0 {
 		return left, nil
 	}
-	w.forgotten = append(w.forgotten, a.Component.Name)
+	w.forgotten = append(w.forgotten, a.Target.Namespace+"/"+a.Component.Name)
 	return nil, nil
 }
 

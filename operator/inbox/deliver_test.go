@@ -19,11 +19,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/api/wire"
+	way "github.com/kubenest/kubenest/operator/delivery"
 	"github.com/kubenest/kubenest/operator/inputs"
 )
 
@@ -83,6 +85,34 @@ var _ = Describe("Deliver", func() {
 		d = delivery("shop", 5, appSpec("shop", func(s *kubenestv1.StackDeploySpec) { s.Components = s.Components[:1] }))
 		Expect(o.Deliver(ctx, d)).To(Equal(stored(d)))
 		Expect(o.copy(ctx, "shop").Spec.Components).To(HaveLen(1))
+		Expect(o.kept(ctx)).To(BeEmpty())
+	})
+
+	It("keeps the credential that a publication is taken back with", func(ctx SpecContext) {
+		o := newOperator(interceptor.Funcs{})
+		in, listed := exportsInput("r1")
+		listed.Kind, in.Kind = kubenestv1.InputGitCredential, string(kubenestv1.InputGitCredential)
+		d := delivery("shop", 1, appSpec("shop", listing(listed)), in)
+		Expect(o.Deliver(ctx, d)).To(Equal(stored(d)))
+		published, err := (&way.Published{Credential: &listed}).Annotation()
+		Expect(err).NotTo(HaveOccurred())
+		annotate := func(value any) {
+			GinkgoHelper()
+			patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{way.PublishedAnnotation: value}}})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(api.Patch(ctx, o.copy(ctx, "shop"), client.RawPatch(types.MergePatchType, patch))).To(Succeed())
+		}
+		annotate(published)
+		d = delivery("shop", 2, appSpec("shop"))
+		Expect(o.Deliver(ctx, d)).To(Equal(stored(d)))
+		_, err = o.Inventory(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(o.inputs.Get(ctx, o.local("shop"), listed)).To(Equal(in.Data))
+
+		By("until it has been taken back")
+		annotate(nil)
+		_, err = o.Inventory(ctx)
+		Expect(err).NotTo(HaveOccurred())
 		Expect(o.kept(ctx)).To(BeEmpty())
 	})
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -171,4 +172,43 @@ func TestExplain(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestHandedOver(t *testing.T) {
+	entry := func(manager, operation, subresource, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{
+			Manager: manager, Operation: metav1.ManagedFieldsOperationType(operation), Subresource: subresource,
+			APIVersion: "apps/v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
+		}
+	}
+	var (
+		theirs = entry("theirs", "Apply", "", `{"f:spec":{"f:a":{},"f:b":{}}}`)
+		ours   = entry("ours", "Apply", "", `{"f:spec":{"f:b":{},"f:c":{}}}`)
+		person = entry("theirs", "Update", "", `{"f:spec":{"f:d":{}}}`)
+		status = entry("theirs", "Apply", "status", `{"f:status":{}}`)
+	)
+	for name, test := range map[string]struct{ have, want []metav1.ManagedFieldsEntry }{
+		"nothing of theirs":      {[]metav1.ManagedFieldsEntry{ours, person, status}, nil},
+		"theirs only":            {[]metav1.ManagedFieldsEntry{person, theirs}, []metav1.ManagedFieldsEntry{person, entry("ours", "Apply", "", `{"f:spec":{"f:a":{},"f:b":{}}}`)}},
+		"theirs and ours":        {[]metav1.ManagedFieldsEntry{theirs, ours, status}, []metav1.ManagedFieldsEntry{entry("ours", "Apply", "", `{"f:spec":{"f:a":{},"f:b":{},"f:c":{}}}`), status}},
+		"of another API version": {[]metav1.ManagedFieldsEntry{older(theirs), ours}, []metav1.ManagedFieldsEntry{ours, older(entry("ours", "Apply", "", `{"f:spec":{"f:a":{},"f:b":{}}}`))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := handedOver(test.have, "theirs", "ours")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !equality.Semantic.DeepEqual(got, test.want) {
+				t.Errorf("managed fields %v, want %v", got, test.want)
+			}
+		})
+	}
+	if _, err := handedOver([]metav1.ManagedFieldsEntry{ours, entry("theirs", "Apply", "", "[")}, "theirs", "ours"); err == nil {
+		t.Error("fields that can not be read are lost")
+	}
+}
+
+func older(e metav1.ManagedFieldsEntry) metav1.ManagedFieldsEntry {
+	e.APIVersion = "apps/v1beta2"
+	return e
 }

@@ -31,7 +31,7 @@ func definition(apiVersion, group, kind, scope string) *unstructured.Unstructure
 }
 
 func TestRulesKinds(t *testing.T) {
-	const real, forged = "apiextensions.k8s.io/v1", "example.com/v1"
+	const genuine, forged = "apiextensions.k8s.io/v1", "example.com/v1"
 	role := func() *unstructured.Unstructured {
 		return object("rbac.authorization.k8s.io/v1", "ClusterRole", "all", nil)
 	}
@@ -44,8 +44,8 @@ func TestRulesKinds(t *testing.T) {
 		"a ClusterRole":              {objects: []*unstructured.Unstructured{role()}, want: kubenestv1.ReasonForbidden},
 		"a ClusterRole that is let":  {granted: true, objects: []*unstructured.Unstructured{role()}},
 		"a kind that nobody knows":   {objects: []*unstructured.Unstructured{custom()}, want: kubenestv1.ReasonInvalid},
-		"a CRD":                      {objects: []*unstructured.Unstructured{definition(real, "example.com", "Widget", "Namespaced")}, want: kubenestv1.ReasonForbidden},
-		"a CRD that is let, and its": {granted: true, objects: []*unstructured.Unstructured{definition(real, "example.com", "Widget", "Namespaced"), custom()}},
+		"a CRD":                      {objects: []*unstructured.Unstructured{definition(genuine, "example.com", "Widget", "Namespaced")}, want: kubenestv1.ReasonForbidden},
+		"a CRD that is let, and its": {granted: true, objects: []*unstructured.Unstructured{definition(genuine, "example.com", "Widget", "Namespaced"), custom()}},
 		"what calls itself a CRD, to have a ClusterRole for one of the namespace's kinds": {
 			objects: []*unstructured.Unstructured{
 				definition(forged, "example.com", "CustomResourceDefinition", "Namespaced"),
@@ -55,7 +55,7 @@ func TestRulesKinds(t *testing.T) {
 		"a CRD that says otherwise of a kind that there is": {
 			granted: true,
 			objects: []*unstructured.Unstructured{
-				definition(real, "rbac.authorization.k8s.io", "ClusterRole", "Namespaced"), role(),
+				definition(genuine, "rbac.authorization.k8s.io", "ClusterRole", "Namespaced"), role(),
 			},
 		},
 	} {

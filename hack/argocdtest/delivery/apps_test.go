@@ -35,15 +35,20 @@ func newProject(ctx context.Context, name string) *kubenestv1.Project {
 		Spec:       kubenestv1.ProjectSpec{ClusterRef: kubenestv1.ClusterReference{Name: "dev"}},
 	}
 	Expect(env.Client().Create(ctx, p)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) {
-		Expect(client.IgnoreNotFound(env.Client().Delete(ctx, p))).To(Succeed())
-		Eventually(ctx, gone(env.Client(), p)).WithTimeout(deployed).Should(BeTrue())
-	}, NodeTimeout(deployed))
+	DeferCleanup(removal(p), NodeTimeout(deployed))
 	Eventually(ctx, func(g Gomega) {
 		g.Expect(env.Client().Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
 		g.Expect(meta.IsStatusConditionTrue(p.Status.Conditions, kubenestv1.ConditionReady)).To(BeTrue(), p.Status.Message)
 	}).Should(Succeed())
 	return p
+}
+
+// removal of a Project with its Apps.
+func removal(p *kubenestv1.Project) func(SpecContext) {
+	return func(ctx SpecContext) {
+		Expect(client.IgnoreNotFound(env.Client().Delete(ctx, p))).To(Succeed())
+		Eventually(ctx, gone(env.Client(), p)).WithTimeout(deployed).Should(BeTrue())
+	}
 }
 
 // newApp makes an App in the Project of a name.
@@ -136,7 +141,8 @@ func shop() []kubenestv1.Component {
 			Ingress:     &kubenestv1.Ingress{Host: "shop.example.com", Path: "/"},
 			Autoscaling: &kubenestv1.Autoscaling{MinReplicas: 2, MaxReplicas: 4},
 			Env: []kubenestv1.EnvVar{
-				{Name: "MODE", Value: "production"}, {Name: "EXTRA", Value: "1"},
+				{Name: "MODE", Value: "production"},
+				{Name: "EXTRA", Value: "1"},
 				{Name: "DATABASE_URL", ValueFrom: &kubenestv1.EnvVarSource{ExportRef: &kubenestv1.ExportReference{Component: "db", Key: "dsn"}}},
 				{Name: "DATABASE_USER", ValueFrom: &kubenestv1.EnvVarSource{SecretKeyRef: &kubenestv1.SecretKeyReference{
 					Name: "dsn", Key: "username", Optional: true,

@@ -32,11 +32,12 @@ func uids(ctx context.Context, namespace string) []string {
 	return list
 }
 
-// appliers are who has applied something of an object that is still theirs.
+// appliers are who has applied something of an object that is still theirs, but for the
+// number of replicas: that is kept for the autoscaler.
 func appliers(o client.Object) []string {
 	var names []string
 	for _, e := range o.GetManagedFields() {
-		if e.Operation == metav1.ManagedFieldsOperationApply {
+		if e.Operation == metav1.ManagedFieldsOperationApply && e.Manager != kubenestv1.FieldManagerOperator+"-replicas" {
 			names = append(names, e.Manager)
 		}
 	}
@@ -72,7 +73,7 @@ var _ = Describe("An App whose way of delivery changes", func() {
 			env := &spec.Components[1].WorkloadSpec.Env
 			*env = slices.DeleteFunc(*env, func(e kubenestv1.EnvVar) bool { return e.Name == "EXTRA" })
 		}
-		variables := func(g Gomega) []string {
+		variables := func() []string {
 			var names []string
 			for _, e := range deployment(ctx, name, name+"-web").Spec.Template.Spec.Containers[0].Env {
 				names = append(names, e.Name)
