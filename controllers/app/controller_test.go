@@ -340,6 +340,12 @@ var _ = Describe("An App", func() {
 		h.stop()
 		h.edit(func(app *kubenestv1.App) { app.Finalizers = nil })
 		Expect(api.Delete(h.ctx, h.app())).To(Succeed())
+
+		By("waiting for the App, which a restore may bring after its StackDeploys")
+		h.start()
+		Consistently(func() *metav1.Time { return h.stack("a").DeletionTimestamp }).WithTimeout(time.Second).Should(BeNil())
+		h.stop()
+		h.later = 2 * orphanGrace
 		h.start()
 		Eventually(func() *metav1.Time { return h.stack("a").DeletionTimestamp }).ShouldNot(BeNil())
 	})

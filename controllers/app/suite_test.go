@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -73,7 +72,14 @@ type hub struct {
 	ctx       context.Context
 	namespace string
 	stop      func()
+	later     time.Duration // by which the hub's clock is ahead
 }
+
+// ahead is a clock that is ahead of the real one.
+type ahead struct{ by time.Duration }
+
+func (a ahead) Now() time.Time                  { return time.Now().Add(a.by) }
+func (a ahead) Since(t time.Time) time.Duration { return a.Now().Sub(t) }
 
 func startHub() *hub {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "org-", Labels: map[string]string{kubenestv1.OrganizationLabel: "true"}}}
@@ -111,7 +117,7 @@ func (h *hub) start() {
 		return []string{o.(*kubenestv1.ManagedCluster).ID()}
 	})).To(Succeed())
 	Expect((&Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("kubenest-hub"), Clock: clock.RealClock{},
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("kubenest-hub"), Clock: ahead{h.later},
 	}).SetupWithManager(mgr)).To(Succeed())
 	stopped := make(chan struct{})
 	go func() {

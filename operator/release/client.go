@@ -122,7 +122,7 @@ func (r *rights) helm(log logr.Logger, capabilities *helmcommon.Capabilities) *a
 	client := kube.New(r)
 	client.Namespace = r.namespace
 	client.SetLogger(handler)
-	secrets := driver.NewSecrets(r.client.CoreV1().Secrets(r.namespace))
+	secrets := driver.NewSecrets(&records{r.client.CoreV1().Secrets(r.namespace)})
 	secrets.SetLogger(handler)
 	releases := storage.Init(secrets)
 	releases.SetLogger(handler)

@@ -16,8 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/operator/chart"
 	"github.com/kubenest/kubenest/operator/delivery"
+	"github.com/kubenest/kubenest/operator/stack"
 )
 
 const (
@@ -32,6 +34,10 @@ const (
 
 // manifestOf reads what a revision has made.
 func manifestOf(r *helmrelease.Release) (*deployed, error) {
+	if len(r.Manifest) > 2*chart.MaxRendered {
+		return nil, stack.Refuse(kubenestv1.ReasonInstallFailed, "the manifest in revision %d of Helm release %s in namespace %s is over %d MiB, which is the limit",
+			r.Version, r.Name, r.Namespace, 2*chart.MaxRendered>>20)
+	}
 	objects, err := chart.Parse("the manifest of release "+r.Name, r.Manifest)
 	if err != nil {
 		return nil, err

@@ -40,6 +40,14 @@ func wishOf(a *delivery.Addon) (wish, error) {
 // is deployed, drift of the release's objects is corrected. An error is one of the
 // API server's, to be tried again soon.
 func (m *Manager) Ensure(ctx context.Context, a *delivery.Addon) (*delivery.Release, error) {
+	release, err := m.ensure(ctx, a)
+	if problem := problemOf(err); problem != nil {
+		return &delivery.Release{State: delivery.ReleaseFailed, Problem: problem}, nil
+	}
+	return release, err
+}
+
+func (m *Manager) ensure(ctx context.Context, a *delivery.Addon) (*delivery.Release, error) {
 	w, err := wishOf(a)
 	if err != nil {
 		return nil, err

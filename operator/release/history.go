@@ -152,11 +152,13 @@ type stored struct {
 // peek reads the labels of the newest revision, without the releases themselves. It
 // is nil if there is none.
 func (r *rights) peek(ctx context.Context, name string) (*stored, error) {
-	list, err := r.metadata.Resource(secrets).Namespace(r.namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: "owner=helm,name=" + name,
-	})
+	options := metav1.ListOptions{LabelSelector: "owner=helm,name=" + name, Limit: maxRecords}
+	list, err := r.metadata.Resource(secrets).Namespace(r.namespace).List(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("look release %s up: %w", name, err)
+	}
+	if list.Continue != "" {
+		return nil, tooMany(options.LabelSelector, r.namespace)
 	}
 	var newest *stored
 	for i := range list.Items {

@@ -22,8 +22,14 @@ import (
 )
 
 const (
-	// concurrency is how many releases Helm works on at a time.
-	concurrency = 4
+	// maxWork is how many releases Helm may be at work on, and workShare how many of them
+	// in one namespace; most of the time it waits until something is ready. As many may
+	// be removed at the same time.
+	maxWork   = 64
+	workShare = 4
+	// maxBusy is how many of these may fetch, render and apply at a time.
+	maxBusy   = 4
+	busyShare = 2
 	// grace is how long Helm may take beyond the timeout, to record what happened.
 	grace = 2 * time.Minute
 	// Clients are not held back more than API priority and fairness does.
@@ -68,11 +74,13 @@ type Manager struct {
 	clock   clock.PassiveClock
 	log     logr.Logger
 	changed func(types.NamespacedName)
-	slots   chan struct{}
+	work    *slots // installs, upgrades and rollbacks
+	removal *slots
+	busy    *slots // those of both that do more than wait
 
 	mu      sync.Mutex
 	stopped bool
-	work    sync.WaitGroup
+	jobs    sync.WaitGroup
 	states  map[types.NamespacedName]*state // by namespace and name of the release
 }
 
@@ -119,7 +127,8 @@ var (
 func New(o *Options) *Manager {
 	m := &Manager{
 		config: rest.CopyConfig(o.Config), mapper: o.Mapper, rules: o.Rules, charts: o.Charts, clock: o.Clock, log: o.Log,
-		changed: o.Changed, slots: make(chan struct{}, concurrency), states: map[types.NamespacedName]*state{},
+		changed: o.Changed, states: map[types.NamespacedName]*state{},
+		work: newSlots(maxWork, workShare), removal: newSlots(maxWork, workShare), busy: newSlots(maxBusy, busyShare),
 	}
 	m.config.QPS, m.config.Burst = clientQPS, clientBurst
 	if m.changed == nil {
@@ -139,7 +148,7 @@ func (m *Manager) Start(ctx context.Context) error {
 		}
 	}
 	m.mu.Unlock()
-	m.work.Wait()
+	m.jobs.Wait()
 	return nil
 }
 
@@ -167,22 +176,15 @@ func (m *Manager) begin(ctx context.Context, a *delivery.Addon, digest string, d
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	s.job = &job{digest: digest, cancel: cancel}
-	m.work.Go(func() {
-		err := m.wait(ctx, do)
+	slots := m.work
+	if digest == removing {
+		slots = m.removal
+	}
+	m.jobs.Go(func() {
+		err := slots.with(ctx, key.Namespace, func() error { return do(ctx) })
 		cancel(nil)
 		m.ended(a, digest, err)
 	})
-}
-
-// wait does something when there is a slot for it.
-func (m *Manager) wait(ctx context.Context, do func(context.Context) error) error {
-	select {
-	case m.slots <- struct{}{}:
-		defer func() { <-m.slots }()
-		return do(ctx)
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // ended keeps what can not be read from what is stored.

@@ -37,8 +37,14 @@ type operation struct {
 
 // operate does something with Helm. When the operator stops all calls fail at once,
 // so that the release stays as if it had been killed; when something else is wanted,
-// or at the timeout, waiting ends and Helm records what happened.
+// or at the timeout, waiting ends and Helm records what happened. While it waits, others
+// have its turn.
 func (m *Manager) operate(ctx context.Context, a *delivery.Addon, do func(context.Context, *operation) error) error {
+	t := &turn{slots: m.busy, key: a.Target.Namespace}
+	if err := t.begin(ctx); err != nil {
+		return err
+	}
+	defer t.end()
 	alive, kill := context.WithTimeoutCause(context.WithoutCancel(ctx), 2*a.Timeout+grace, context.DeadlineExceeded)
 	defer kill()
 	stop := context.AfterFunc(ctx, func() {
@@ -52,6 +58,9 @@ func (m *Manager) operate(ctx context.Context, a *delivery.Addon, do func(contex
 		return err
 	}
 	o := &operation{Manager: m, addon: a, rights: r, helm: r.helm(m.log, nil), name: releaseName(a)}
+	if c, ok := o.helm.KubeClient.(*kube.Client); ok {
+		o.helm.KubeClient = yielding(alive, c, t)
+	}
 	err = do(ctx, o)
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

@@ -5,6 +5,8 @@ package release
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -15,6 +17,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
+	"github.com/kubenest/kubenest/operator/delivery"
 	"github.com/kubenest/kubenest/operator/stack"
 )
 
@@ -241,6 +244,47 @@ var _ = Describe("a release", func() {
 		Expect(o.state(ctx, other)()).To(HavePrefix("Failed ObjectNotOurs: Helm release shop-db"))
 		Expect(o.Remove(ctx, other)).To(BeEmpty())
 		Expect(revisions(ctx, namespace)()).To(Equal([]string{"1 deployed"}))
+	})
+
+	It("refuses a forged revision, and names its Secret", func(ctx SpecContext) {
+		a := addon(namespace, templates(settings), values("1"))
+		Eventually(o.state(ctx, a)).Should(Equal("Deployed"))
+		bomb := forged(GinkgoTB(), 99, " ", 600<<20)
+		bomb.Namespace, bomb.Labels[ownerLabel] = namespace, label(a.Target.Owner)
+		_, err := api.CoreV1().Secrets(namespace).Create(ctx, bomb, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(o.state(ctx, a)()).To(HavePrefix("Failed InstallFailed: the Helm release in Secret " + bomb.Name))
+		Eventually(func() ([]string, error) { return o.Remove(ctx, a) }).Should(ConsistOf(ContainSubstring("Secret " + bomb.Name)))
+		Expect(api.CoreV1().Secrets(namespace).Delete(ctx, bomb.Name, metav1.DeleteOptions{})).To(Succeed())
+		clock.SetTime(time.Now().Add(time.Hour))
+		Eventually(o.state(ctx, a)).Should(Equal("Deployed"))
+	})
+
+	It("does not keep others from theirs while it waits", func(ctx SpecContext) {
+		second, third := project(ctx), project(ctx)
+		named := func(namespace, component string, packed []byte) *delivery.Addon {
+			a := addon(namespace, packed, values("1"))
+			a.Component.Name, a.Timeout = component, time.Hour
+			return a
+		}
+		Eventually(o.state(ctx, named(namespace, "done", templates(settings)))).Should(Equal("Deployed"))
+		for _, each := range []string{namespace, second} {
+			for i := range workShare {
+				slow := named(each, fmt.Sprintf("slow%d", i), templates(strings.ReplaceAll(web, "name: web}", fmt.Sprintf("name: web%d}", i))))
+				Expect(o.state(ctx, slow)()).To(Equal("Working"))
+			}
+			Eventually(revisions(ctx, each)).Should(ContainElements("1 pending-install", "1 pending-install", "1 pending-install", "1 pending-install"))
+		}
+		Eventually(o.state(ctx, named(third, "db", templates(settings)))).Should(Equal("Deployed"))
+
+		By("having its share, to be removed from")
+		late := named(namespace, "late", templates(`{apiVersion: v1, kind: ConfigMap, metadata: {name: late}}`))
+		Consistently(o.state(ctx, late)).Should(Equal("Working"))
+		_, err := configMap(ctx, namespace, "late")()
+		Expect(apierrors.IsNotFound(err)).To(BeTrue())
+		Eventually(func() ([]string, error) { return o.Remove(ctx, named(namespace, "done", nil)) }).Should(BeEmpty())
+		makeReady(ctx, namespace, "web0")
+		Eventually(o.state(ctx, late)).Should(Equal("Deployed"))
 	})
 
 	It("says what is missing", func(ctx SpecContext) {

@@ -42,6 +42,9 @@ func (m *Manager) Remove(ctx context.Context, a *delivery.Addon) ([]string, erro
 		return nil, err
 	}
 	newest, err := r.peek(ctx, name)
+	if problem := problemOf(err); problem != nil {
+		return []string{"Helm release " + name + ": " + problem.Message}, nil //nolint:nilerr // what failed is what it waits for
+	}
 	if err != nil {
 		return nil, err
 	}
