@@ -39,7 +39,7 @@ func (g *guard) look(b []byte) (bare int, err error) {
 	for len(b) > 0 {
 		if g.data > 0 {
 			n := min(int(g.data), len(b))
-			g.data -= uint32(n) //nolint:gosec // at most data
+			g.data -= uint32(n)
 			b = b[n:]
 			continue
 		}

@@ -132,7 +132,7 @@ func TestStreamWithoutAReaderHoldsNothingElseUp(t *testing.T) {
 
 func TestClosingEndsReading(t *testing.T) {
 	f := newStreaming(t, socket.Options{})
-	for name, close := range map[string]func(ours, theirs *socket.Stream) error{
+	for name, end := range map[string]func(ours, theirs *socket.Stream) error{
 		net.ErrClosed.Error(): func(ours, _ *socket.Stream) error { return ours.Close() },
 		io.EOF.Error():        func(_, theirs *socket.Stream) error { return theirs.Close() },
 	} {
@@ -143,7 +143,7 @@ func TestClosingEndsReading(t *testing.T) {
 			read <- err
 		}()
 		f.Consistently(read, "20ms").ShouldNot(Receive())
-		f.Expect(close(ours, theirs)).To(Succeed())
+		f.Expect(end(ours, theirs)).To(Succeed())
 		f.Eventually(read).Should(Receive(MatchError(name)))
 	}
 }
@@ -211,8 +211,12 @@ func TestOpeningAStreamCanBeGivenUp(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	var written atomic.Int64
 	go func() {
-		for n, err := 0, error(nil); err == nil; written.Add(int64(n)) {
-			n, err = first.Write(make([]byte, 1000))
+		for {
+			n, err := first.Write(make([]byte, 1000))
+			if err != nil {
+				return
+			}
+			written.Add(int64(n))
 		}
 	}()
 	g.Eventually(written.Load).Should(BeNumerically(">", wire.MaxFrame-2000))

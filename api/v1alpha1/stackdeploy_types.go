@@ -170,7 +170,7 @@ const (
 	InputChart InputKind = "Chart"
 	// InputGitCredential opens the repository of gitops: kept in the operator's
 	// namespace.
-	InputGitCredential InputKind = "GitCredential"
+	InputGitCredential InputKind = "GitCredential" //nolint:gosec // a kind, no credential
 )
 
 // StackInput is something that travels beside a StackDeploy.

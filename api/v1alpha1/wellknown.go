@@ -29,7 +29,7 @@ const (
 	// SecretTypeGitCredential is the type of Secrets that spec.gitops may name, so that
 	// no other Secret can be sent to a repository of somebody's choice. Their keys are
 	// username and password, or sshPrivateKey and knownHosts; caCert besides.
-	SecretTypeGitCredential = "kubenest.io/git-credential"
+	SecretTypeGitCredential = "kubenest.io/git-credential" //nolint:gosec // a type, no credential
 
 	// AppLabel, ComponentLabel and ProjectLabel are on everything that an App has on a
 	// cluster, and on its StackDeploys. Values are names; those over 63 characters are

@@ -142,15 +142,15 @@ const (
 // AppendLogText appends a frame. The text may be MaxLogText bytes.
 func AppendLogText(b []byte, t *LogText) []byte {
 	b = append(b, byte(FrameLogText))
-	b = binary.BigEndian.AppendUint32(b, uint32(logTextHeader+len(t.Text))) //nolint:gosec // bounded
+	b = binary.BigEndian.AppendUint32(b, uint32(logTextHeader+len(t.Text)))
 	flags := byte(0)
 	if t.More {
 		flags |= logTextMore
 	}
 	b = append(b, flags)
 	b = binary.BigEndian.AppendUint32(b, t.Source)
-	b = binary.BigEndian.AppendUint64(b, uint64(t.Time.Unix()))       //nolint:gosec // its bits
-	b = binary.BigEndian.AppendUint32(b, uint32(t.Time.Nanosecond())) //nolint:gosec // below a billion
+	b = binary.BigEndian.AppendUint64(b, uint64(t.Time.Unix()))
+	b = binary.BigEndian.AppendUint32(b, uint32(t.Time.Nanosecond()))
 	return append(b, t.Text...)
 }
 
@@ -166,7 +166,7 @@ func ReadLogText(data []byte) (*LogText, error) {
 	return &LogText{
 		More:   data[0]&logTextMore != 0,
 		Source: binary.BigEndian.Uint32(data[1:]),
-		Time:   time.Unix(int64(binary.BigEndian.Uint64(data[5:])), int64(nanos)).UTC(), //nolint:gosec // its bits
+		Time:   time.Unix(int64(binary.BigEndian.Uint64(data[5:])), int64(nanos)).UTC(),
 		Text:   data[logTextHeader:],
 	}, nil
 }

@@ -179,7 +179,7 @@ const frameHeader = 1 + 4
 // AppendFrame appends a frame. The data may be MaxStreamData bytes.
 func AppendFrame(b []byte, t FrameType, data []byte) []byte {
 	b = append(b, byte(t))
-	b = binary.BigEndian.AppendUint32(b, uint32(len(data))) //nolint:gosec // bounded
+	b = binary.BigEndian.AppendUint32(b, uint32(len(data)))
 	return append(b, data...)
 }
 

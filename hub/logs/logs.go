@@ -196,8 +196,9 @@ func (s *Stream) next() (entry Entry, ok bool, err error) {
 			return entry, false, err
 		}
 		return entry, false, &End{Reason: end.Reason, Message: end.Message}
+	default: // a keep-alive, or what a newer operator may say
+		return entry, false, nil
 	}
-	return entry, false, nil // a keep-alive, or what a newer operator may say
 }
 
 // maxSources bounds the containers of one stream: pods come and go.

@@ -81,7 +81,7 @@ func TestStreamsThatCanNotBeOpened(t *testing.T) {
 	for range wire.MaxStreams {
 		stream, err := s.registry.OpenStream(t.Context(), cluster)
 		s.Expect(err).NotTo(HaveOccurred())
-		defer stream.Close()
+		t.Cleanup(func() { _ = stream.Close() })
 	}
 	_, err = s.registry.OpenStream(t.Context(), cluster)
 	s.Expect(err).To(MatchError(session.ErrTooManyStreams))

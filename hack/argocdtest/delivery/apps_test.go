@@ -35,7 +35,7 @@ func newProject(ctx context.Context, name string) *kubenestv1.Project {
 		Spec:       kubenestv1.ProjectSpec{ClusterRef: kubenestv1.ClusterReference{Name: "dev"}},
 	}
 	Expect(env.Client().Create(ctx, p)).To(Succeed())
-	DeferCleanup(removal(p), NodeTimeout(deployed))
+	DeferCleanup(removal(p), NodeTimeout(deployed)) //nolint:contextcheck // it has a context of its own, after the spec
 	Eventually(ctx, func(g Gomega) {
 		g.Expect(env.Client().Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
 		g.Expect(meta.IsStatusConditionTrue(p.Status.Conditions, kubenestv1.ConditionReady)).To(BeTrue(), p.Status.Message)
