@@ -34,7 +34,7 @@ test: control-plane argocd build ## Build what is missing and run every test
 	cd hack && $(GO) test -p 1 -race -shuffle=on -timeout 30m $(TESTFLAGS) ./...
 
 .PHONY: bench
-bench: control-plane build ## Measure sessions beside a bare WebSocket server, in one table
+bench: control-plane build ## Measure sessions and deployments beside a floor, in one table
 	@exec bin/bench
 
 ##@ Develop

@@ -190,7 +190,7 @@ var _ = Describe("The sample shop", Ordered, func() {
 			}
 		}
 		_, err = env.Kubectl(ctx, "", "-n", environment.Organization, "patch", "app", "shop", "--type=json", "-p",
-			fmt.Sprintf(`[{"op":"replace","path":"/spec/components/%d/addonSpec/values/auth/username","value":"keeper"}]`, at))
+			fmt.Sprintf(`[{"op":"add","path":"/spec/components/%d/addonSpec/values/auth/username","value":"keeper"}]`, at))
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(ctx, func(ctx context.Context) string {
 			now, err := deployment(ctx, dev(), "shop", "shop-web")
