@@ -114,6 +114,9 @@ const (
 	// ReasonNamespaceReady (Ready True): the namespace is there on every cluster that
 	// the Project uses.
 	ReasonNamespaceReady = "NamespaceReady"
+	// ReasonNamespaceKept: no App is on this further cluster any more, and the namespace
+	// stays until the Project is deleted. It is a reason of status.clusters only.
+	ReasonNamespaceKept = "NamespaceKept"
 	// ReasonNamespacePending (Ready False, Reconciling): the namespace is on its way.
 	ReasonNamespacePending = "NamespacePending"
 	// ReasonNamespaceTaken (Ready False, Stalled): another Project has the namespace,

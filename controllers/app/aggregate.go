@@ -61,6 +61,13 @@ func summarize(v *view, s *kubenestv1.AppStatus, decided *kubenestv1.ComponentSt
 		Type: kubenestv1.ConditionAccepted, Status: metav1.ConditionTrue,
 		Reason: kubenestv1.ReasonAccepted, Message: "The spec can be deployed.",
 	}
+	if held := s.LatestRevision != s.Revision && refused == nil; held {
+		accepted.Message = fmt.Sprintf("spec.rollbackTo holds revision %d: spec.components, which are revision %d, are not deployed until it is 0.",
+			s.Revision, s.LatestRevision)
+		if s.Message == "" {
+			s.Message = accepted.Message
+		}
+	}
 	ready := metav1.Condition{Type: kubenestv1.ConditionReady, Status: metav1.ConditionFalse, Reason: decided.Reason, Message: s.Message}
 	var summary *metav1.Condition // Reconciling or Stalled
 	switch {

@@ -135,8 +135,7 @@ func (r *GuardReconciler) usersOf(ctx context.Context, record *kubenestv1.Manage
 }
 
 // stackUsers finds those that have a StackDeploy for the cluster. That of a
-// Project's namespace goes when its Project does, or after the last of the
-// Project's Apps here: it says nothing that they do not.
+// Project's namespace goes when its Project does.
 func (r *GuardReconciler) stackUsers(ctx context.Context, record *kubenestv1.ManagedCluster, see func(name string, leaving bool)) error {
 	owner, err := recordOf(ctx, r.Client, record.ID())
 	if err != nil || owner == nil || owner.UID != record.UID {
@@ -163,14 +162,17 @@ func (r *GuardReconciler) stackUsers(ctx context.Context, record *kubenestv1.Man
 		if err != nil {
 			return err
 		}
-		see(name, leaving)
+		if name != "" {
+			see(name, leaving)
+		}
 	}
 	return nil
 }
 
 // namespaceUser is whose the StackDeploy of a Project's namespace is, and whether
 // it is being deleted, or about to be. apps are there when Apps of the Project stay
-// on the cluster.
+// on the cluster. A further cluster's namespace that no App needs is nobody's: it does
+// not hold the record, and stays on the cluster as what else people have there.
 func (r *GuardReconciler) namespaceUser(ctx context.Context, record *kubenestv1.ManagedCluster, s *kubenestv1.StackDeploy, apps bool) (name string, leaving bool, err error) {
 	leaving = !s.DeletionTimestamp.IsZero()
 	var project kubenestv1.Project
@@ -183,7 +185,10 @@ func (r *GuardReconciler) namespaceUser(ctx context.Context, record *kubenestv1.
 		return "", false, fmt.Errorf("read Project %s/%s: %w", s.Namespace, s.Spec.Project.Name, err)
 	}
 	own := project.ClusterNamespace() == record.Namespace && project.Spec.ClusterRef.Name == record.Name
-	leaving = leaving || !project.DeletionTimestamp.IsZero() || (!own && !apps)
+	leaving = leaving || !project.DeletionTimestamp.IsZero()
+	if !own && !apps && !leaving {
+		return "", false, nil
+	}
 	return userName("Project", s.Namespace, s.Spec.Project.Name), leaving, nil
 }
 

@@ -34,6 +34,8 @@ type clusterState struct {
 	reason, message string
 	// stalled: it does not mend by itself.
 	stalled bool
+	// kept: nothing depends on it.
+	kept bool
 }
 
 // outcome is what a Project's status is to say.
@@ -59,6 +61,11 @@ func (t *target) state(p *kubenestv1.Project) clusterState {
 		return refusedState(s.id, s.name, t.refused)
 	case t.stack == nil:
 		return pending("Namespace %s is on its way to cluster %s.", p.TargetNamespace(), s.name)
+	case t.kept && t.stack.DeletionTimestamp.IsZero():
+		s.kept, s.ready, s.reason = true, metav1.ConditionTrue, kubenestv1.ReasonNamespaceKept
+		s.message = fmt.Sprintf("No App of the Project is on cluster %s any more. Namespace %s stays there, with what people and addons keep in it, until the Project is deleted.",
+			s.name, p.TargetNamespace())
+		return s
 	case !t.stack.DeletionTimestamp.IsZero() && t.wanted:
 		return pending("Namespace %s on cluster %s is still being removed, and is made again then: %s", p.TargetNamespace(), s.name, whyLeft(t.stack))
 	case !t.stack.DeletionTimestamp.IsZero():
@@ -118,6 +125,8 @@ func disconnected(s *kubenestv1.StackDeploy) *metav1.Condition {
 func summarize(states []clusterState) outcome {
 	rank := func(s *clusterState) int {
 		switch {
+		case s.kept:
+			return -1
 		case s.stalled:
 			return 3
 		case s.ready == metav1.ConditionFalse:

@@ -98,7 +98,7 @@ var _ = Describe("A Project", func() {
 		Eventually(reasons(p)).Should(ContainElement(kubenestv1.ReasonNamespaceTaken))
 	})
 
-	It("has its namespace on each cluster that its Apps are on, for as long as they are", func(ctx SpecContext) {
+	It("has its namespace on each cluster that its Apps are on, or have been", func(ctx SpecContext) {
 		org, platform := organization(), organization()
 		dev, prod := register(org, "dev"), register(platform, "prod", allowAll)
 		p := create(org, "shop", "dev")
@@ -112,22 +112,22 @@ var _ = Describe("A Project", func() {
 		Expect(get(p).Status.Clusters[0].Cluster).To(Equal("dev"))
 		Expect(get(p).Status.Clusters[1].Cluster).To(Equal(platform + "/prod"))
 
-		By("keeping it while the App's part is being removed")
+		By("keeping it, with what people have put there, when the App has left")
 		Expect(api.Delete(ctx, web)).To(Succeed())
+		letGo(web)
+		Eventually(func() string { return get(p).Status.Clusters[1].Reason }).Should(Equal(kubenestv1.ReasonNamespaceKept))
 		Consistently(deleting(s)).Should(BeFalse())
-		letGo(web)
-		Eventually(deleting(s)).Should(BeTrue())
-		letGo(s)
-		Eventually(func() int { return len(get(p).Status.Clusters) }).Should(Equal(1))
-		Expect(deleting(stackOf(p, dev))()).To(BeFalse())
+		Expect(conditionOf(p, kubenestv1.ConditionReady)()).To(Equal("True/NamespaceReady"))
 
-		By("making it anew when an App comes back")
+		By("using it again when an App comes back")
 		web = deploy(p, "web", prod)
-		s = awaitStack(p, prod)
+		Eventually(func() string { return get(p).Status.Clusters[1].Reason }).ShouldNot(Equal(kubenestv1.ReasonNamespaceKept))
 
-		By("making it anew when an App comes back while it is being removed")
+		By("making it anew when an App comes back while somebody has it removed")
 		Expect(api.Delete(ctx, web)).To(Succeed())
 		letGo(web)
+		Eventually(func() string { return get(p).Status.Clusters[1].Reason }).Should(Equal(kubenestv1.ReasonNamespaceKept))
+		Expect(api.Delete(ctx, s)).To(Succeed())
 		Eventually(deleting(s)).Should(BeTrue())
 		deploy(p, "api", prod)
 		Eventually(func(g Gomega) {
@@ -180,7 +180,7 @@ var _ = Describe("A Project", func() {
 	},
 		Entry("cluster that is not there", func(_, _ string) kubenestv1.ClusterReference {
 			return kubenestv1.ClusterReference{Name: "dev"}
-		}, kubenestv1.ReasonClusterNotFound, "There is no ManagedCluster dev: register it"),
+		}, kubenestv1.ReasonClusterNotFound, "There is no ManagedCluster dev in namespace"),
 		Entry("cluster of another organization", func(_, other string) kubenestv1.ClusterReference {
 			register(other, "dev")
 			return kubenestv1.ClusterReference{Namespace: other, Name: "dev"}

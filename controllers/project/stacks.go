@@ -19,8 +19,8 @@ import (
 // stackKind tells the names of Projects' StackDeploys from those of Apps'.
 const stackKind = "project"
 
-// settleTarget makes or updates the StackDeploy of a namespace, or deletes one that
-// no App needs any more.
+// settleTarget makes or updates the StackDeploy of a namespace, or deletes that of a
+// cluster whose record is gone, which leaves the namespace there.
 func (r *Reconciler) settleTarget(ctx context.Context, p *kubenestv1.Project, t *target) error {
 	switch {
 	case t.stack != nil && !t.stack.DeletionTimestamp.IsZero():

@@ -29,7 +29,10 @@ type target struct {
 	// wanted is set where the namespace is to be; apps, where Apps have something
 	// still, so that it must not go.
 	wanted, apps bool
-	// spare is set where the namespace is to go.
+	// kept is set where no App needs the namespace any more. It stays until the Project
+	// goes: people keep Secrets in it, and addons data.
+	kept bool
+	// spare is set where nothing is left of the cluster but a StackDeploy.
 	spare bool
 	// refused says why there is nothing to be made or changed here.
 	refused *refusal
@@ -73,8 +76,9 @@ func (r *Reconciler) targets(ctx context.Context, p *kubenestv1.Project) ([]*tar
 		if t.record, err = clusters.ByID(ctx, r.Client, t.id); err != nil {
 			return nil, err
 		}
+		t.kept = t.stack != nil && !t.wanted && !t.apps
 		// While the Project's own cluster has no record, this may be it.
-		t.spare = t.stack != nil && !t.wanted && !t.apps && own != nil
+		t.spare = t.kept && t.record == nil && own != nil
 		targets = append(targets, t)
 	}
 	slices.SortFunc(targets, func(a, b *target) int { return strings.Compare(a.name(p)+"/"+a.id, b.name(p)+"/"+b.id) })
@@ -115,7 +119,8 @@ func (r *Reconciler) refuse(ctx context.Context, p *kubenestv1.Project, t *targe
 	if t.record == nil {
 		return &refusal{
 			kubenestv1.ReasonClusterNotFound,
-			fmt.Sprintf("There is no ManagedCluster %s: register it, or name another in a new Project.", name),
+			fmt.Sprintf("There is no ManagedCluster %s in namespace %s: register it, or name another in a new Project (clusterRef has name and namespace).",
+				p.Spec.ClusterRef.Name, p.ClusterNamespace()),
 		}, nil
 	}
 	owner, err := clusters.ByID(ctx, r.Client, t.id)

@@ -277,6 +277,7 @@ func (a *app) addon(ctx context.Context, c *kubenestv1.Component, o *observation
 	o.image = release.Chart
 	o.problem = release.Problem
 	o.working = release.State == delivery.ReleaseWorking
+	o.installing = o.working && !ran(a.before[c.Name])
 	o.health = a.live.healthOf(c.Name, release.Objects)
 	a.objects[c.Name] = release.Objects
 	if release.Drift != "" {
@@ -288,6 +289,11 @@ func (a *app) addon(ctx context.Context, c *kubenestv1.Component, o *observation
 		return
 	}
 	a.export(ctx, c, addon, release.Objects, o)
+}
+
+// ran reports whether a component was ready before.
+func ran(before *kubenestv1.ComponentStatus) bool {
+	return before != nil && (before.Phase == kubenestv1.AppRunning || before.Phase == kubenestv1.AppDegraded || before.Phase == kubenestv1.AppPaused)
 }
 
 // export publishes the addon's values. What it waits for holds up those that use them,

@@ -34,6 +34,9 @@ type observation struct {
 	changed bool
 	// working: what is wanted is on its way, and health is not about it yet.
 	working bool
+	// installing: Helm is at it, and nothing was ready before, so that health is about
+	// what is being installed.
+	installing bool
 	// health of what is there; nil when it was not looked at.
 	health *health.Health
 	// enough pods for an autoscaled workload; nil for others.
@@ -139,7 +142,7 @@ func (o *observation) cause() (reason, message string) {
 	if o.problem != nil {
 		return o.problem.Reason, o.problem.Message
 	}
-	if o.changed || o.working { // health is about what was before
+	if (o.changed || o.working) && !o.installing { // health is about what was before
 		return "", ""
 	}
 	return o.health.Reason, o.health.Text()

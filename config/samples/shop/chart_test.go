@@ -139,7 +139,7 @@ func TestPackagedChartIsTheSource(t *testing.T) {
 
 func TestSamplesAreStrict(t *testing.T) {
 	g := NewWithT(t)
-	for file, into := range map[string]any{"project.yaml": &kubenestv1.Project{}, "app.yaml": &kubenestv1.App{}} {
+	for file, into := range map[string]any{"project.yaml": &kubenestv1.Project{}, "shop.yaml": &kubenestv1.App{}} {
 		text, err := os.ReadFile(file)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(yaml.UnmarshalStrict(text, into)).To(Succeed(), file)
