@@ -21,10 +21,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/kubenest/kubenest/api/version"
+	"github.com/kubenest/kubenest/operator/chart"
 	"github.com/kubenest/kubenest/operator/setup"
 )
 
 func main() {
+	if code, ok := chart.Child(context.Background(), os.Args, os.Stdin, os.Stdout); ok { // before anything else: it is another program
+		os.Exit(code)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

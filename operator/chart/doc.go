@@ -10,7 +10,10 @@
 //
 // What a chart generates by chance (passwords, certificates) would change with each
 // rendering. So everything is rendered twice: what differs between the two was
-// generated, and keeps the value that it has on the cluster, if it has one. Charts
-// that use "lookup" for that do as they are used to; it looks with the Project's
-// rights.
+// generated, and keeps the value that it has on the cluster, if it has one.
+//
+// Templates are run in a process of their own, which is this program again and has
+// nothing of the operator: no credentials, no environment, 20 s and 512 MiB. So "lookup"
+// finds nothing there, as with "helm template"; a chart that looks a password up, and
+// generates one if there is none, keeps it in the way above.
 package chart

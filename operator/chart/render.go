@@ -4,25 +4,24 @@
 package chart
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"path"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	helmcommon "helm.sh/helm/v4/pkg/chart/common"
-	"helm.sh/helm/v4/pkg/chart/common/util"
-	helmchart "helm.sh/helm/v4/pkg/chart/v2"
-	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
-	"helm.sh/helm/v4/pkg/engine"
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/rest"
 )
 
 // Limits of what a chart may make.
@@ -45,8 +44,6 @@ type Options struct {
 	Values   map[string]any
 	// Capabilities of the cluster.
 	Capabilities *helmcommon.Capabilities
-	// Config to look things up with.
-	Config *rest.Config
 }
 
 // Manifest is one object that a chart makes.
@@ -71,93 +68,88 @@ func (m *Manifest) HookEvents() []string {
 
 // Rendering is what a chart makes.
 type Rendering struct {
-	// Chart and its version.
+	// Chart and its version, as Helm shows them.
 	Chart string
+	// Name, Version and AppVersion of the chart.
+	Name, Version, AppVersion string
 	// Manifests of the templates, hooks among them, in the order of their files.
 	Manifests []Manifest
 	// Definitions are those in the chart's folder crds.
 	Definitions []*unstructured.Unstructured
 }
 
-// Render makes the objects of a chart. Generated values are new each time: see
-// Settle. Errors are *stack.Problem, and hold no values, except those that a chart's
-// own words repeat.
+// Render makes the objects of a chart, in a process of its own: a template of one line
+// can run for ever and take all memory, and nothing but the end of its process stops it.
+// The program has to call Child first of all. Generated values are new each time: see
+// Settle. Errors are *stack.Problem, and hold no values, except those that a chart's own
+// words repeat.
 func Render(ctx context.Context, packed []byte, o *Options) (*Rendering, error) {
-	c, err := Open(packed)
+	if len(packed) > MaxPacked {
+		return nil, unavailable("the chart has over %d MiB, which is the limit", MaxPacked>>20)
+	}
+	j := job{Packed: packed, Release: o.Release, Namespace: o.Namespace, Revision: o.Revision, Values: o.Values}
+	j.KubeVersion, j.APIVersions = o.Capabilities.KubeVersion, o.Capabilities.APIVersions
+	text, err := json.Marshal(&j)
+	if err != nil {
+		return nil, fmt.Errorf("encode values: %w", err)
+	}
+	text, err = ask(ctx, text, renderTimeout)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkVersion(c, o.Capabilities.KubeVersion.String()); err != nil {
-		return nil, err
+	var a answer
+	switch err := json.Unmarshal(text, &a); {
+	case err != nil:
+		return nil, fmt.Errorf("read what the chart makes: %w", err)
+	case a.Problem != nil:
+		return nil, a.Problem
+	case a.Rendering == nil:
+		return nil, errors.New("read what the chart makes: there is no answer")
 	}
-	files, err := execute(ctx, c, o)
-	if err != nil {
-		return nil, err
-	}
-	r := &Rendering{Chart: Title(c)}
-	size := 0
-	names := make([]string, 0, len(files))
-	for name, text := range files {
-		size += len(text)
-		names = append(names, name)
-	}
-	if size > MaxRendered {
-		return nil, invalid("chart %s makes over %d MiB of objects, which is the limit", r.Chart, MaxRendered>>20)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		if strings.HasPrefix(path.Base(name), "_") || strings.HasSuffix(name, "NOTES.txt") {
-			continue
-		}
-		objects, err := Parse(name, files[name])
-		if err != nil {
-			return nil, err
-		}
-		for _, object := range objects {
-			r.Manifests = append(r.Manifests, Manifest{File: name, Object: object})
-		}
-	}
-	for _, crd := range c.CRDObjects() {
-		objects, err := Parse(crd.Filename, string(crd.File.Data))
-		if err != nil {
-			return nil, err
-		}
-		r.Definitions = append(r.Definitions, objects...)
-	}
-	if len(r.Manifests)+len(r.Definitions) > maxObjects {
-		return nil, invalid("chart %s makes over %d objects, which is the limit", r.Chart, maxObjects)
-	}
-	return r, nil
+	return a.Rendering, nil
 }
 
-// execute runs the templates.
-func execute(ctx context.Context, c *helmchart.Chart, o *Options) (map[string]string, error) {
-	values, err := CopyValues(o.Values)
+// ask runs a child, which has nothing of this process: no environment, and no open
+// files. It is killed at the timeout, and when ctx ends.
+func ask(ctx context.Context, text []byte, timeout time.Duration) ([]byte, error) {
+	if isChild(os.Args) {
+		return nil, errors.New("render chart: this process is a child, and has not called Child")
+	}
+	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	if err := chartutil.ProcessDependencies(c, values); err != nil {
-		return nil, invalid("the dependencies of chart %s can not be worked out: %v", c.Name(), err)
-	}
-	render, err := util.ToRenderValuesWithSchemaValidation(c, values, helmcommon.ReleaseOptions{
-		Name: o.Release, Namespace: o.Namespace, Revision: o.Revision, IsInstall: o.Revision == 1, IsUpgrade: o.Revision > 1,
-	}, o.Capabilities, false)
-	if err != nil {
-		return nil, invalid("addonSpec.values do not fit chart %s: %s", c.Name(), Concealed(err, o.Values))
-	}
-	e := engine.Engine{}
-	if o.Config != nil {
-		e = engine.New(o.Config)
-	}
-	e.CustomTemplateFuncs = Functions()
-	files, err := e.RenderWithContext(ctx, c, render)
+	bounded, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var out output
+	cmd := exec.CommandContext(bounded, self, childCommand) //nolint:gosec // it is this program
+	cmd.Env, cmd.Dir, cmd.WaitDelay = []string{}, "/", time.Second
+	cmd.Stdin, cmd.Stdout = bytes.NewReader(text), &out // what it says of its end may quote values
+	err = cmd.Run()
+	exit, ended := errors.AsType[*exec.ExitError](err)
 	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, fmt.Errorf("render chart %s: %w", c.Name(), ctx.Err())
-	case err != nil:
-		return nil, invalid("the templates of chart %s fail: %s. Check addonSpec.values, or ask who made the chart", Title(c), Concealed(err, o.Values))
+	case err == nil:
+		return out.Bytes(), nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("render chart: %w", ctx.Err())
+	case bounded.Err() != nil:
+		return nil, invalid("the chart's templates take more than %s to render, which is the limit: check addonSpec.values, or ask who made the chart", timeout)
+	case ended && exit.ExitCode() != exitFailed:
+		return nil, invalid("the chart's templates take more than %d MiB of memory to render, which is the limit: check addonSpec.values, or ask who made the chart",
+			renderMemory>>20)
 	}
-	return files, nil
+	return nil, fmt.Errorf("render chart: %w", err)
+}
+
+// output is what a child may say.
+type output struct{ bytes.Buffer }
+
+// Write keeps it up to the limit, which a child keeps to.
+func (o *output) Write(text []byte) (int, error) {
+	if o.Len()+len(text) > maxAnswer {
+		return 0, errors.New("the answer is over the limit")
+	}
+	return o.Buffer.Write(text)
 }
 
 // Parse reads the objects of one rendered file, or of a release's manifest. Lists are taken apart, and a Secret's

@@ -7,9 +7,11 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"testing"
 
@@ -18,6 +20,13 @@ import (
 
 	"github.com/kubenest/kubenest/operator/stack"
 )
+
+func TestMain(m *testing.M) {
+	if code, ok := Child(context.Background(), os.Args, os.Stdin, os.Stdout); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
 
 // pack packages a chart called c.
 func pack(tb testing.TB, files map[string]string) []byte {

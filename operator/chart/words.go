@@ -109,13 +109,13 @@ const (
 	maxText  = 1 << 20
 )
 
-// Functions replace the template functions that make much out of a small argument,
+// functions replace the template functions that make much out of a small argument,
 // with which one line of a chart could take all memory.
-func Functions() template.FuncMap {
-	functions := sprig.TxtFuncMap()
+func functions() template.FuncMap {
+	all := sprig.TxtFuncMap()
 	bounded := template.FuncMap{}
 	for _, name := range []string{"randAlphaNum", "randAlpha", "randAscii", "randNumeric", "randBytes"} {
-		if f, ok := functions[name].(func(int) string); ok {
+		if f, ok := all[name].(func(int) string); ok {
 			bounded[name] = func(n int) (string, error) {
 				if n > maxText {
 					return "", fmt.Errorf("%s of over %d characters", name, maxText)

@@ -27,7 +27,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
-	"github.com/kubenest/kubenest/operator/chart"
 	"github.com/kubenest/kubenest/operator/stack"
 )
 
@@ -117,7 +116,7 @@ func (r *rights) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 }
 
 // helm is Helm with these rights.
-func (r *rights) helm(log logr.Logger, capabilities *helmcommon.Capabilities) *action.Configuration {
+func (r *rights) helm(log logr.Logger) *action.Configuration {
 	handler := &helmLog{log: log.V(1)}
 	client := kube.New(r)
 	client.Namespace = r.namespace
@@ -128,7 +127,6 @@ func (r *rights) helm(log logr.Logger, capabilities *helmcommon.Capabilities) *a
 	releases.SetLogger(handler)
 	configuration := action.NewConfiguration(action.ConfigurationSetLogger(handler))
 	configuration.RESTClientGetter, configuration.KubeClient, configuration.Releases = r, client, releases
-	configuration.Capabilities, configuration.CustomTemplateFuncs = capabilities, chart.Functions()
 	configuration.HookOutputFunc = discard
 	return configuration
 }

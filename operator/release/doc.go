@@ -15,9 +15,17 @@
 //
 // Before Helm begins, the chart is rendered, checked against the rules, compared with
 // what exists and applied as a dry run: what can be refused is refused before anything
-// was changed. Helm is then given exactly what was checked. A failed upgrade is rolled
-// back. A failed first install is left as it is, so that its pods can be looked at;
-// the next try goes on from there, or from the start if nothing had been made.
+// was changed. Helm is then given exactly what was checked, in a chart without templates:
+// it never runs an author's. A failed upgrade is rolled back. A failed first install is
+// left as it is, so that its pods can be looked at; the next try goes on from there, or
+// from the start if nothing had been made.
+//
+// # Bounds
+//
+// A Project's people write charts, and may write the Secrets of its releases. What Helm
+// reads of these is measured first (records). How many releases are worked on at a time
+// is bounded, for each namespace, too; one that waits, for its pods or its hooks, is not
+// in the way of those that do something (slots).
 //
 // # Generated values
 //

@@ -66,7 +66,7 @@ func (m *Manager) manifest(r *rights, a *delivery.Addon, version int) (*deployed
 	if known != nil && known.version == version {
 		return known, nil
 	}
-	stored, err := r.helm(m.log, nil).Releases.Get(releaseName(a), version)
+	stored, err := r.helm(m.log).Releases.Get(releaseName(a), version)
 	if err != nil {
 		return nil, fmt.Errorf("read release %s: %w", releaseName(a), err)
 	}

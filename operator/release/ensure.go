@@ -42,7 +42,7 @@ func wishOf(a *delivery.Addon) (wish, error) {
 func (m *Manager) Ensure(ctx context.Context, a *delivery.Addon) (*delivery.Release, error) {
 	release, err := m.ensure(ctx, a)
 	if problem := problemOf(err); problem != nil {
-		return &delivery.Release{State: delivery.ReleaseFailed, Problem: problem}, nil
+		return &delivery.Release{State: delivery.ReleaseFailed, Problem: problem}, nil //nolint:nilerr // it is what is wrong
 	}
 	return release, err
 }
@@ -100,7 +100,7 @@ func (m *Manager) working(a *delivery.Addon, w wish) *delivery.Release {
 
 // advance decides what to do about a release that is not as it is wanted.
 func (m *Manager) advance(ctx context.Context, r *rights, a *delivery.Addon, w wish) (*delivery.Release, error) {
-	h, err := readHistory(r.helm(m.log, nil), releaseName(a))
+	h, err := readHistory(r.helm(m.log), releaseName(a))
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,9 @@ const (
 	// maxBusy is how many of these may fetch, render and apply at a time.
 	maxBusy   = 4
 	busyShare = 2
+	// maxRendering is how many charts are rendered at a time, one for a namespace: each
+	// in a process that may take half a GiB.
+	maxRendering = 2
 	// grace is how long Helm may take beyond the timeout, to record what happened.
 	grace = 2 * time.Minute
 	// Clients are not held back more than API priority and fairness does.
@@ -74,9 +77,11 @@ type Manager struct {
 	clock   clock.PassiveClock
 	log     logr.Logger
 	changed func(types.NamespacedName)
-	work    *slots // installs, upgrades and rollbacks
-	removal *slots
-	busy    *slots // those of both that do more than wait
+	// Bounds of what is done at a time.
+	work      *slots // installs, upgrades and rollbacks
+	removal   *slots
+	busy      *slots // those of both that do more than wait
+	rendering *slots
 
 	mu      sync.Mutex
 	stopped bool
@@ -129,6 +134,7 @@ func New(o *Options) *Manager {
 		config: rest.CopyConfig(o.Config), mapper: o.Mapper, rules: o.Rules, charts: o.Charts, clock: o.Clock, log: o.Log,
 		changed: o.Changed, states: map[types.NamespacedName]*state{},
 		work: newSlots(maxWork, workShare), removal: newSlots(maxWork, workShare), busy: newSlots(maxBusy, busyShare),
+		rendering: newSlots(maxRendering, 1),
 	}
 	m.config.QPS, m.config.Burst = clientQPS, clientBurst
 	if m.changed == nil {

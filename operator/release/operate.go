@@ -57,7 +57,7 @@ func (m *Manager) operate(ctx context.Context, a *delivery.Addon, do func(contex
 	if err != nil {
 		return err
 	}
-	o := &operation{Manager: m, addon: a, rights: r, helm: r.helm(m.log, nil), name: releaseName(a)}
+	o := &operation{Manager: m, addon: a, rights: r, helm: r.helm(m.log), name: releaseName(a)}
 	if c, ok := o.helm.KubeClient.(*kube.Client); ok {
 		o.helm.KubeClient = yielding(alive, c, t)
 	}
@@ -106,10 +106,6 @@ func (m *Manager) planned(a *delivery.Addon, p *plan) {
 
 // run has Helm install or upgrade, and wait until everything is ready.
 func (o *operation) run(ctx context.Context, p *plan, w wish, revision int) error {
-	c, err := chart.Open(p.packed)
-	if err != nil {
-		return err
-	}
 	values, err := chart.CopyValues(p.values)
 	if err != nil {
 		return err
@@ -126,14 +122,14 @@ func (o *operation) run(ctx context.Context, p *plan, w wish, revision int) erro
 		i.ReleaseName, i.Namespace, i.Labels, i.Description = o.name, o.addon.Target.Namespace, labels, description
 		i.PostRenderer, i.TakeOwnership, i.ForceConflicts = p, true, true // plan has looked whose the objects are
 		i.Timeout, i.WaitStrategy, i.WaitOptions = o.addon.Timeout, kube.StatusWatcherStrategy, waitOptions(waiting)
-		_, err = i.RunWithContext(ctx, c, values)
+		_, err = i.RunWithContext(ctx, p.chart, values)
 		return err
 	}
 	u := action.NewUpgrade(o.helm)
 	u.Namespace, u.Labels, u.Description, u.MaxHistory = o.addon.Target.Namespace, labels, description, maxHistory
 	u.PostRenderer, u.TakeOwnership, u.ForceConflicts, u.ServerSideApply, u.ResetValues = p, true, true, "true", true
 	u.Timeout, u.WaitStrategy, u.WaitOptions = o.addon.Timeout, kube.StatusWatcherStrategy, waitOptions(waiting)
-	_, err = u.RunWithContext(ctx, o.name, c, values)
+	_, err = u.RunWithContext(ctx, o.name, p.chart, values)
 	return err
 }
 

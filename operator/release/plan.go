@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	helmcommon "helm.sh/helm/v4/pkg/chart/common"
+	helmchart "helm.sh/helm/v4/pkg/chart/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,11 +30,11 @@ const fileAnnotation = "postrenderer.helm.sh/postrender-filename"
 
 // plan is everything of one try that can be known before anything is changed.
 type plan struct {
-	packed       []byte
 	values       map[string]any
 	capabilities *helmcommon.Capabilities
 	rendering    *chart.Rendering
-	stream       []byte // what Helm is to apply
+	chart        *helmchart.Chart // what Helm knows of the chart
+	stream       []byte           // what Helm is to apply
 }
 
 // all objects, hooks and definitions among them.
@@ -67,7 +68,8 @@ func (m *Manager) plan(ctx context.Context, r *rights, a *delivery.Addon, revisi
 	if p.values, err = chart.Values(a.Component.AddonSpec); err != nil {
 		return nil, err
 	}
-	if p.packed, err = m.fetch(ctx, r, a); err != nil {
+	packed, err := m.fetch(ctx, r, a)
+	if err != nil {
 		return nil, err
 	}
 	if p.capabilities, err = r.capabilities(); err != nil {
@@ -75,12 +77,12 @@ func (m *Manager) plan(ctx context.Context, r *rights, a *delivery.Addon, revisi
 	}
 	options := &chart.Options{
 		Release: releaseName(a), Namespace: a.Target.Namespace, Revision: revision,
-		Values: p.values, Capabilities: p.capabilities, Config: r.config,
+		Values: p.values, Capabilities: p.capabilities,
 	}
-	if p.rendering, err = chart.Render(ctx, p.packed, options); err != nil {
+	if p.rendering, err = m.render(ctx, packed, options); err != nil {
 		return nil, err
 	}
-	again, err := chart.Render(ctx, p.packed, options)
+	again, err := m.render(ctx, packed, options)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +95,9 @@ func (m *Manager) plan(ctx context.Context, r *rights, a *delivery.Addon, revisi
 	if err := m.compare(ctx, r, a, p, again); err != nil {
 		return nil, err
 	}
+	if p.chart, err = carrier(p.rendering); err != nil {
+		return nil, err
+	}
 	for _, o := range p.all() {
 		a.Target.Mark(o, a.Component.Name)
 	}
@@ -103,6 +108,32 @@ func (m *Manager) plan(ctx context.Context, r *rights, a *delivery.Addon, revisi
 	}
 	p.stream, err = stream(p.rendering.Manifests)
 	return p, err
+}
+
+// render takes a slot for a process that may use much memory.
+func (m *Manager) render(ctx context.Context, packed []byte, o *chart.Options) (*chart.Rendering, error) {
+	var rendering *chart.Rendering
+	err := m.rendering.with(ctx, o.Namespace, func() (err error) {
+		rendering, err = chart.Render(ctx, packed, o)
+		return err
+	})
+	return rendering, err
+}
+
+// carrier is a chart without templates: Helm shows its name, installs its CRDs, and gets
+// all else from the plan, so that it never runs an author's templates itself.
+func carrier(r *chart.Rendering) (*helmchart.Chart, error) {
+	c := &helmchart.Chart{Metadata: &helmchart.Metadata{
+		APIVersion: helmchart.APIVersionV2, Name: r.Name, Version: r.Version, AppVersion: r.AppVersion,
+	}}
+	for i, o := range r.Definitions {
+		text, err := o.MarshalJSON()
+		if err != nil {
+			return nil, fmt.Errorf("encode %s: %w", describe(o), err)
+		}
+		c.Files = append(c.Files, &helmcommon.File{Name: fmt.Sprintf("crds/%d.json", i), Data: text})
+	}
+	return c, nil
 }
 
 // fetch is the packaged chart.

@@ -9,9 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	helmchart "helm.sh/helm/v4/pkg/chart/v2"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -217,6 +220,36 @@ var _ = Describe("a release", func() {
 	It("refuses CRDs in their folder unless they are allowed", func(ctx SpecContext) {
 		a := addon(namespace, pack(map[string]string{"crds/x.yaml": "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: x.example.com}}"}), nil)
 		Eventually(o.state(ctx, a)).Should(HavePrefix("Failed Forbidden: CustomResourceDefinition x.example.com"))
+	})
+
+	It("installs CRDs of their folder, and what is of these kinds, when they are allowed", func(ctx SpecContext) {
+		binding := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: namespace},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: kubenestv1.ProjectServiceAccount, Namespace: namespace}},
+		}
+		_, err := api.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx context.Context) {
+			_ = api.RbacV1().ClusterRoleBindings().Delete(ctx, namespace, metav1.DeleteOptions{})
+		})
+		a := addon(namespace, pack(map[string]string{
+			"Chart.yaml": "apiVersion: v2\nname: c\nversion: 1.0.0\nappVersion: \"17\"\n",
+			"crds/x.yaml": `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.example.com}, spec: {group: example.com, scope: Namespaced,
+				names: {plural: things, singular: thing, kind: Thing}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`,
+			"templates/a.yaml": settings,
+			"templates/b.yaml": `{apiVersion: example.com/v1, kind: Thing, metadata: {name: x}}`,
+		}), values("1"))
+		a.Target.Grants.ClusterScoped = true
+		Eventually(o.state(ctx, a)).Should(Equal("Deployed"))
+		Expect(configMap(ctx, namespace, "settings")()).To(HaveKeyWithValue("a", "1"))
+		r, err := newRights(ctx, config, namespace)
+		Expect(err).NotTo(HaveOccurred())
+		h, err := readHistory(r.helm(logr.Discard()), "shop-db")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(h.newest().Chart.Metadata).To(Equal(&helmchart.Metadata{APIVersion: "v2", Name: "c", Version: "1.0.0", AppVersion: "17"}))
+		Expect(h.newest().Chart.Templates).To(BeEmpty())
+		Expect(h.newest().Config).To(Equal(values("1")))
 	})
 
 	DescribeTable("leaves alone what is not its own", func(ctx SpecContext, template string) {

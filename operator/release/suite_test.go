@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -44,6 +45,13 @@ var (
 	mapper meta.RESTMapper
 	rules  *stack.Rules
 )
+
+func TestMain(m *testing.M) {
+	if code, ok := chart.Child(context.Background(), os.Args, os.Stdin, os.Stdout); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
 
 func TestRelease(t *testing.T) {
 	RegisterFailHandler(Fail)

@@ -7,6 +7,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/base64"
 	"errors"
 	"flag"
@@ -52,6 +53,13 @@ metadata:
 binaryData:
   %s: %s
 `
+
+func TestMain(m *testing.M) {
+	if code, ok := chart.Child(context.Background(), os.Args, os.Stdin, os.Stdout); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
 
 // files of the chart, by their path in its package.
 func files(g Gomega) map[string]string {
