@@ -112,7 +112,7 @@ var _ = Describe("A cluster that is away", func() {
 		By("clearing it up on the cluster")
 		out, err := prod.Kubectl(ctx, "", "-n", "kubenest-system", "get", "stackdeploys", "-o", "name")
 		Expect(err).NotTo(HaveOccurred())
-		for _, name := range strings.Fields(out) {
+		for name := range strings.FieldsSeq(out) {
 			_, err := prod.Kubectl(ctx, "", "-n", "kubenest-system", "patch", name, "--type=merge", "-p", `{"spec":{"removed":true}}`)
 			Expect(err).NotTo(HaveOccurred())
 		}

@@ -35,7 +35,7 @@ func project(ctx context.Context, name, cluster string) *kubenestv1.Project {
 		Spec:       kubenestv1.ProjectSpec{ClusterRef: kubenestv1.ClusterReference{Name: cluster}},
 	}
 	Expect(env.Client().Create(ctx, p)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) {
+	DeferCleanup(func(ctx SpecContext) { //nolint:contextcheck // a cleanup has a context of its own
 		Expect(client.IgnoreNotFound(env.Client().Delete(ctx, p))).To(Succeed())
 		Eventually(ctx, gone(p)).WithTimeout(deployed).Should(Succeed())
 	}, NodeTimeout(2*time.Minute))

@@ -143,7 +143,7 @@ func (f *fixture) follow(t *testing.T) {
 	f.Eventually(func() string { info, _ := f.registry.Lookup(clusterID); return info.SessionID }).
 		WithTimeout(time.Minute).ShouldNot(Or(BeEmpty(), Equal(info.SessionID)))
 	again := f.open(s.Resume())
-	for !(slices.Contains(got, "web-1 five") && slices.Contains(got, "web-2 tres")) {
+	for !slices.Contains(got, "web-1 five") || !slices.Contains(got, "web-2 tres") {
 		more, _ := lines(f, again, 1)
 		got = append(got, more...)
 	}
@@ -232,4 +232,7 @@ func assets(t *testing.T) string {
 	return dir
 }
 
-func withoutCancel(t *testing.T) context.Context { return context.WithoutCancel(t.Context()) }
+func withoutCancel(t *testing.T) context.Context {
+	t.Helper()
+	return context.WithoutCancel(t.Context())
+}

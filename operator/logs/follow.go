@@ -82,6 +82,7 @@ func (t *tail) watch(ctx context.Context, version string) error {
 			t.mu.Lock()
 			t.forgetLocked(pod.Name)
 			t.mu.Unlock()
+		default: // a bookmark says nothing of a pod
 		}
 	}
 	return nil
