@@ -60,6 +60,20 @@ type Component struct {
 	AddonSpec *AddonSpec `json:"addonSpec,omitempty"`
 }
 
+// ExportRefs are the exports that a component uses, in the order of its environment.
+func (c *Component) ExportRefs() []ExportReference {
+	if c.WorkloadSpec == nil {
+		return nil
+	}
+	var refs []ExportReference
+	for i := range c.WorkloadSpec.Env {
+		if from := c.WorkloadSpec.Env[i].ValueFrom; from != nil && from.ExportRef != nil {
+			refs = append(refs, *from.ExportRef)
+		}
+	}
+	return refs
+}
+
 // ComponentStatus is what is known of a component.
 type ComponentStatus struct {
 	// name of the component.

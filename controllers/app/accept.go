@@ -141,7 +141,7 @@ func waitsFor(c *kubenestv1.Component) []string {
 		return nil
 	}
 	names := slices.Clone(c.DependsOn)
-	for _, ref := range exportRefs(c) {
+	for _, ref := range c.ExportRefs() {
 		names = append(names, ref.Component)
 	}
 	return names
@@ -153,7 +153,7 @@ var knownExports = []string{"host", "port", "username", "password", "database", 
 func checkExports(v *view) *refusal {
 	for i := range v.components {
 		c := &v.components[i]
-		for _, ref := range exportRefs(c) {
+		for _, ref := range c.ExportRefs() {
 			addon := find(v.components, ref.Component)
 			if addon == nil || addon.AddonSpec == nil {
 				return refuse(kubenestv1.ReasonUnknownExport, "Component %s uses an export of %s, which is no addon of this App.", c.Name, ref.Component)

@@ -15,6 +15,7 @@ import (
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/api/wire"
+	"github.com/kubenest/kubenest/controllers/fingerprint"
 )
 
 // inputsFor lists what travels beside a StackDeploy: exports of addons on other
@@ -31,7 +32,7 @@ func inputsFor(v *view, id string, spec *kubenestv1.StackDeploySpec) ([]kubenest
 	}
 	for i := range spec.Components {
 		c := &spec.Components[i]
-		for _, ref := range exportRefs(c) {
+		for _, ref := range c.ExportRefs() {
 			if place := v.places[ref.Component]; place == nil || place.ID() != id {
 				add(kubenestv1.InputExports, kubenestv1.ExportsSecretName(v.app.Name, ref.Component), v.exports[ref.Component].revision)
 			}
@@ -91,7 +92,7 @@ func heldOn(v *view, id string, spec *kubenestv1.StackDeploySpec) []kubenestv1.H
 func holds(v *view, id string, c *kubenestv1.Component) *refusal {
 	s := v.present(id)
 	begun := s != nil && find(s.Spec.Components, c.Name) != nil && heldIn(s, c.Name) == nil
-	for _, ref := range exportRefs(c) {
+	for _, ref := range c.ExportRefs() {
 		place := v.places[ref.Component]
 		if place == nil || place.ID() == id {
 			continue
@@ -139,7 +140,7 @@ func (r *Reconciler) chart(ctx context.Context, key client.ObjectKey) (content, 
 	case err != nil:
 		return content{}, fmt.Errorf("read ConfigMap %s: %w", key, err)
 	}
-	version := versionOf(known)
+	version := fingerprint.OfObject(known)
 	if kept, ok := r.digests.Get(version); ok {
 		return kept.(content), nil
 	}
@@ -156,10 +157,10 @@ func (r *Reconciler) chart(ctx context.Context, key client.ObjectKey) (content, 
 		found.problem = fmt.Sprintf("has %d keys in binaryData: a chart made by helm package is to be under the one key", len(stored.BinaryData))
 	}
 	for _, packaged := range stored.BinaryData {
-		found.revision = digest(packaged)
+		found.revision = fingerprint.OfChart(packaged)
 	}
 	// What was read may be newer than what is cached: it is remembered as what it is.
-	r.digests.Add(versionOf(&stored), found)
+	r.digests.Add(fingerprint.OfObject(&stored), found)
 	return found, nil
 }
 

@@ -11,11 +11,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/controllers/clusters"
+	"github.com/kubenest/kubenest/controllers/fingerprint"
 )
 
 // view is everything that decides about an App, read once. What is derived from it
@@ -69,13 +69,12 @@ func (r *Reconciler) observe(ctx context.Context, app *kubenestv1.App) (*view, e
 }
 
 func (r *Reconciler) readProject(ctx context.Context, v *view) error {
-	ns := metadata(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: v.app.Namespace}, ns); err != nil {
-		return fmt.Errorf("read namespace %s: %w", v.app.Namespace, err)
+	var err error
+	if v.organization, err = clusters.IsOrganization(ctx, r.Client, v.app.Namespace); err != nil {
+		return err
 	}
-	v.organization = ns.Labels[kubenestv1.OrganizationLabel] == "true"
 	var project kubenestv1.Project
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: v.app.Namespace, Name: v.app.Spec.ProjectRef.Name}, &project)
+	err = r.Client.Get(ctx, client.ObjectKey{Namespace: v.app.Namespace, Name: v.app.Spec.ProjectRef.Name}, &project)
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
@@ -144,7 +143,7 @@ func (r *Reconciler) readExports(ctx context.Context, v *view) error {
 	addons := map[string]bool{}
 	note := func(components []kubenestv1.Component) {
 		for i := range components {
-			for _, ref := range exportRefs(&components[i]) {
+			for _, ref := range components[i].ExportRefs() {
 				addons[ref.Component] = true
 			}
 		}
@@ -192,7 +191,7 @@ func (r *Reconciler) readCredentials(ctx context.Context, v *view) error {
 			v.credentials[id] = content{problem: fmt.Sprintf("Secret %s/%s, which it names, is not of type %s",
 				record.Namespace, g.SecretRef.Name, kubenestv1.SecretTypeGitCredential)}
 		default:
-			v.credentials[id] = content{revision: versionOf(&secret)}
+			v.credentials[id] = content{revision: fingerprint.OfObject(&secret)}
 		}
 	}
 	return nil
@@ -272,20 +271,6 @@ func (v *view) untilUnknown(record *kubenestv1.ManagedCluster) time.Duration {
 	return max(clusters.AwayAfter-v.now.Sub(since), 0)
 }
 
-// exportRefs of a component.
-func exportRefs(c *kubenestv1.Component) []kubenestv1.ExportReference {
-	if c.WorkloadSpec == nil {
-		return nil
-	}
-	var refs []kubenestv1.ExportReference
-	for i := range c.WorkloadSpec.Env {
-		if from := c.WorkloadSpec.Env[i].ValueFrom; from != nil && from.ExportRef != nil {
-			refs = append(refs, *from.ExportRef)
-		}
-	}
-	return refs
-}
-
 // find a component by name, nil if there is none.
 func find(components []kubenestv1.Component, name string) *kubenestv1.Component {
 	for i := range components {
@@ -298,8 +283,3 @@ func find(components []kubenestv1.Component, name string) *kubenestv1.Component 
 
 // quote lists names for a person.
 func quote(names []string) string { return strings.Join(names, ", ") }
-
-// versionOf an object changes when anything of it does, and tells nothing of it.
-func versionOf(o metav1.Object) string {
-	return digest([]byte(string(o.GetUID()) + "/" + o.GetResourceVersion()))
-}

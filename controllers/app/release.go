@@ -19,6 +19,7 @@ import (
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/api/wire"
 	"github.com/kubenest/kubenest/controllers/clusters"
+	"github.com/kubenest/kubenest/controllers/finalizer"
 	"github.com/kubenest/kubenest/controllers/status"
 )
 
@@ -33,14 +34,7 @@ func (r *Reconciler) release(ctx context.Context, app *kubenestv1.App) error {
 		return err
 	}
 	if len(stacks) == 0 {
-		before := app.DeepCopy()
-		controllerutil.RemoveFinalizer(app, kubenestv1.RemovalFinalizer)
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		err := r.Client.Patch(ctx, app, patch, client.FieldOwner(kubenestv1.FieldManagerApp))
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("take finalizer off App %s: %w", app.Name, err)
-		}
-		return nil
+		return client.IgnoreNotFound(finalizer.Remove(ctx, r.Client, app, kubenestv1.RemovalFinalizer, kubenestv1.FieldManagerApp))
 	}
 	for i := range stacks {
 		if stacks[i].DeletionTimestamp.IsZero() {

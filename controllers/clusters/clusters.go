@@ -102,12 +102,30 @@ func Allows(ctx context.Context, c client.Reader, record *kubenestv1.ManagedClus
 	if err != nil {
 		return false, nil //nolint:nilerr // a selector that can't be read selects nothing
 	}
-	ns := &metav1.PartialObjectMetadata{}
-	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := c.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
-		return false, fmt.Errorf("read namespace %s: %w", namespace, err)
+	ns, err := namespaceOf(ctx, c, namespace)
+	if err != nil {
+		return false, err
 	}
 	return selector.Matches(labels.Set(ns.Labels)), nil
+}
+
+// IsOrganization reports whether a namespace is one in which kubenest acts.
+func IsOrganization(ctx context.Context, c client.Reader, namespace string) (bool, error) {
+	ns, err := namespaceOf(ctx, c, namespace)
+	if err != nil {
+		return false, err
+	}
+	return ns.Labels[kubenestv1.OrganizationLabel] == "true", nil
+}
+
+// namespaceOf reads the metadata of a namespace, of which there is one cache.
+func namespaceOf(ctx context.Context, c client.Reader, name string) (*metav1.PartialObjectMetadata, error) {
+	ns := &metav1.PartialObjectMetadata{}
+	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, ns); err != nil {
+		return nil, fmt.Errorf("read namespace %s: %w", name, err)
+	}
+	return ns, nil
 }
 
 // Connected reports whether a cluster has a session, and if not since when.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
+	"github.com/kubenest/kubenest/controllers/clusters"
 	"github.com/kubenest/kubenest/hub/session"
 	"github.com/kubenest/kubenest/hub/token"
 )
@@ -76,7 +77,7 @@ func (a *Authority) Authenticate(ctx context.Context, bearer string) (session.Id
 		return session.Identity{}, err
 	}
 	id := identityOf(claims, expired)
-	record, err := recordOf(ctx, a.Client, claims.ClusterID)
+	record, err := clusters.ByID(ctx, a.Client, claims.ClusterID)
 	switch {
 	case err != nil:
 		return id, err
@@ -89,7 +90,7 @@ func (a *Authority) Authenticate(ctx context.Context, bearer string) (session.Id
 
 // Renew makes a token of the same generation as the one that the session used.
 func (a *Authority) Renew(ctx context.Context, id session.Identity) (string, session.Identity, error) {
-	record, err := recordOf(ctx, a.Client, id.ClusterID)
+	record, err := clusters.ByID(ctx, a.Client, id.ClusterID)
 	switch {
 	case err != nil:
 		return "", id, err

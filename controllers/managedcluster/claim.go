@@ -17,6 +17,7 @@ import (
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/api/wire"
+	"github.com/kubenest/kubenest/controllers/clusters"
 	"github.com/kubenest/kubenest/hub/session"
 )
 
@@ -28,7 +29,7 @@ const claimAttempts = 4
 // if so writes it down before it is welcomed: epoch, identity, figures,
 // Connected and phase, in one write.
 func (a *Authority) Claim(ctx context.Context, c session.Claim) (int64, error) {
-	record, err := recordOf(ctx, a.Client, c.Identity.ClusterID)
+	record, err := clusters.ByID(ctx, a.Client, c.Identity.ClusterID)
 	if err != nil {
 		return 0, err
 	}

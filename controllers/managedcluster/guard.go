@@ -27,6 +27,7 @@ import (
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	kubenestv1ac "github.com/kubenest/kubenest/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/kubenest/kubenest/controllers/clusters"
+	"github.com/kubenest/kubenest/controllers/finalizer"
 	"github.com/kubenest/kubenest/controllers/status"
 )
 
@@ -153,12 +154,8 @@ func (r *GuardReconciler) release(ctx context.Context, record *kubenestv1.Manage
 	if !slices.Contains(record.Finalizers, kubenestv1.InUseFinalizer) {
 		return r.write(ctx, record, nil)
 	}
-	released := record.DeepCopy()
-	released.Finalizers = slices.DeleteFunc(released.Finalizers, func(f string) bool { return f == kubenestv1.InUseFinalizer })
-	err := r.Client.Patch(ctx, released, client.MergeFromWithOptions(record, client.MergeFromWithOptimisticLock{}),
-		client.FieldOwner(kubenestv1.FieldManagerGuard))
-	if err != nil {
-		return fmt.Errorf("release %s/%s: %w", record.Namespace, record.Name, err)
+	if err := finalizer.Remove(ctx, r.Client, record, kubenestv1.InUseFinalizer, kubenestv1.FieldManagerGuard); err != nil {
+		return err
 	}
 	if len(users) > 0 {
 		r.Events.Eventf(record, nil, corev1.EventTypeWarning, kubenestv1.EventLeftBehind, "Release", "%s", note(users.leftMessage()))

@@ -45,8 +45,3 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 func deleted(record *kubenestv1.ManagedCluster) bool {
 	return !record.DeletionTimestamp.IsZero() && !slices.Contains(record.Finalizers, kubenestv1.InUseFinalizer)
 }
-
-// recordOf is the record that a cluster id belongs to, nil if there is none.
-func recordOf(ctx context.Context, c client.Reader, id string) (*kubenestv1.ManagedCluster, error) {
-	return clusters.ByID(ctx, c, id)
-}

@@ -25,6 +25,7 @@ import (
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	kubenestv1ac "github.com/kubenest/kubenest/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/kubenest/kubenest/api/wire"
+	"github.com/kubenest/kubenest/controllers/clusters"
 	"github.com/kubenest/kubenest/controllers/status"
 	"github.com/kubenest/kubenest/hub/token"
 )
@@ -129,7 +130,7 @@ func (r *RegistrationReconciler) register(ctx context.Context, reg *registration
 // refuse finds out whether the record may be taken up at all.
 func (r *RegistrationReconciler) refuse(ctx context.Context, reg *registration) (bool, error) {
 	record := reg.record
-	organization, err := r.isOrganization(ctx, record.Namespace)
+	organization, err := clusters.IsOrganization(ctx, r.Client, record.Namespace)
 	switch {
 	case err != nil:
 		return false, err
@@ -144,7 +145,7 @@ func (r *RegistrationReconciler) refuse(ctx context.Context, reg *registration) 
 		reg.message = "The token is issued when the machines are up."
 		return true, nil
 	}
-	owner, err := recordOf(ctx, r.Client, record.ID())
+	owner, err := clusters.ByID(ctx, r.Client, record.ID())
 	switch {
 	case err != nil:
 		return false, err
@@ -154,15 +155,6 @@ func (r *RegistrationReconciler) refuse(ctx context.Context, reg *registration) 
 		return true, nil
 	}
 	return false, nil
-}
-
-func (r *RegistrationReconciler) isOrganization(ctx context.Context, namespace string) (bool, error) {
-	ns := &metav1.PartialObjectMetadata{}
-	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := r.Client.Get(ctx, types.NamespacedName{Name: namespace}, ns); err != nil {
-		return false, fmt.Errorf("read namespace %s: %w", namespace, err)
-	}
-	return ns.Labels[kubenestv1.OrganizationLabel] == "true", nil
 }
 
 // ratchet lets floor and generation rise, and never fall: the floor to the one

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
+	"github.com/kubenest/kubenest/controllers/clusters"
 	"github.com/kubenest/kubenest/hub/session/sessiontest"
 	"github.com/kubenest/kubenest/hub/token"
 )
@@ -172,7 +173,7 @@ var _ = Describe("Registration", func() {
 		delete(ns.Labels, kubenestv1.OrganizationLabel)
 		Expect(api.Update(h.ctx, &ns)).To(Succeed())
 		Eventually(func() bool {
-			org, _ := (&RegistrationReconciler{Client: h.authority.Client}).isOrganization(h.ctx, h.namespace)
+			org, _ := clusters.IsOrganization(h.ctx, h.authority.Client, h.namespace)
 			return org
 		}).Should(BeFalse())
 

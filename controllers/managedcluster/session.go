@@ -24,6 +24,7 @@ import (
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/api/wire"
+	"github.com/kubenest/kubenest/controllers/clusters"
 	"github.com/kubenest/kubenest/hub/session"
 )
 
@@ -97,7 +98,7 @@ func (r *SessionReconciler) watchSessions(ctx context.Context, queue workqueue.T
 
 // worthAWrite reports whether facts change more than figures that are not due.
 func (r *SessionReconciler) worthAWrite(ctx context.Context, info *session.Info) bool {
-	record, err := recordOf(ctx, r.Authority.Client, info.ClusterID)
+	record, err := clusters.ByID(ctx, r.Authority.Client, info.ClusterID)
 	if err != nil || record == nil {
 		return true
 	}
@@ -156,7 +157,7 @@ func (r *SessionReconciler) remember(clusterID string, end *session.End) {
 
 // Reconcile brings one cluster's status in line with the session held here.
 func (r *SessionReconciler) Reconcile(ctx context.Context, clusterID string) (ctrl.Result, error) {
-	record, err := recordOf(ctx, r.Authority.Client, clusterID)
+	record, err := clusters.ByID(ctx, r.Authority.Client, clusterID)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

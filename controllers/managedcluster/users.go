@@ -137,7 +137,7 @@ func (r *GuardReconciler) usersOf(ctx context.Context, record *kubenestv1.Manage
 // stackUsers finds those that have a StackDeploy for the cluster. That of a
 // Project's namespace goes when its Project does.
 func (r *GuardReconciler) stackUsers(ctx context.Context, record *kubenestv1.ManagedCluster, see func(name string, leaving bool)) error {
-	owner, err := recordOf(ctx, r.Client, record.ID())
+	owner, err := clusters.ByID(ctx, r.Client, record.ID())
 	if err != nil || owner == nil || owner.UID != record.UID {
 		return err // StackDeploys are for the older record of the id
 	}
@@ -203,7 +203,7 @@ func (r *GuardReconciler) ofProject(_ context.Context, o client.Object) []reconc
 // ofStack names the record that a StackDeploy is for.
 func (r *GuardReconciler) ofStack(ctx context.Context, o client.Object) []reconcile.Request {
 	id := o.(*kubenestv1.StackDeploy).Spec.ClusterID
-	record, err := recordOf(ctx, r.Client, id)
+	record, err := clusters.ByID(ctx, r.Client, id)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Look the record of a StackDeploy up", "cluster", id)
 		return nil

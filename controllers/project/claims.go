@@ -107,7 +107,7 @@ func (r *Reconciler) older(ctx context.Context, p *kubenestv1.Project, t *target
 
 // mayUse reports whether a Project is taken up, and may use a cluster.
 func (r *Reconciler) mayUse(ctx context.Context, p *kubenestv1.Project, record *kubenestv1.ManagedCluster) (bool, error) {
-	organization, err := r.isOrganization(ctx, p.Namespace)
+	organization, err := clusters.IsOrganization(ctx, r.Client, p.Namespace)
 	if err != nil || !organization {
 		return false, client.IgnoreNotFound(err)
 	}

@@ -24,6 +24,7 @@ import (
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	kubenestv1ac "github.com/kubenest/kubenest/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/kubenest/kubenest/api/wire"
+	"github.com/kubenest/kubenest/controllers/clusters"
 	"github.com/kubenest/kubenest/controllers/status"
 )
 
@@ -78,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // settle makes what the spec asks for, as far as it is not refused.
 func (r *Reconciler) settle(ctx context.Context, p *kubenestv1.Project) error {
-	organization, err := r.isOrganization(ctx, p.Namespace)
+	organization, err := clusters.IsOrganization(ctx, r.Client, p.Namespace)
 	switch {
 	case err != nil:
 		return err
@@ -107,15 +108,6 @@ func (r *Reconciler) settle(ctx context.Context, p *kubenestv1.Project) error {
 		}
 	}
 	return r.write(ctx, p, summarize(states))
-}
-
-func (r *Reconciler) isOrganization(ctx context.Context, namespace string) (bool, error) {
-	ns := &metav1.PartialObjectMetadata{}
-	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := r.Client.Get(ctx, types.NamespacedName{Name: namespace}, ns); err != nil {
-		return false, fmt.Errorf("read namespace %s: %w", namespace, err)
-	}
-	return ns.Labels[kubenestv1.OrganizationLabel] == "true", nil
 }
 
 // hold puts the finalizer on, before there is anything that it is for.

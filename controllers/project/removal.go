@@ -16,6 +16,7 @@ import (
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/controllers/clusters"
+	"github.com/kubenest/kubenest/controllers/finalizer"
 )
 
 // removalEvery is how often a Project that is being deleted is looked at again
@@ -166,14 +167,7 @@ func givenUp(record *kubenestv1.ManagedCluster) bool {
 
 // release takes the finalizer off, whoever else may have put it there.
 func (r *Reconciler) release(ctx context.Context, p *kubenestv1.Project) error {
-	released := p.DeepCopy()
-	released.Finalizers = slices.DeleteFunc(released.Finalizers, func(f string) bool { return f == kubenestv1.RemovalFinalizer })
-	err := r.Client.Patch(ctx, released, client.MergeFromWithOptions(p, client.MergeFromWithOptimisticLock{}),
-		client.FieldOwner(kubenestv1.FieldManagerProject))
-	if err != nil {
-		return fmt.Errorf("release Project %s/%s: %w", p.Namespace, p.Name, err)
-	}
-	return nil
+	return finalizer.Remove(ctx, r.Client, p, kubenestv1.RemovalFinalizer, kubenestv1.FieldManagerProject)
 }
 
 // leftover is something that a Project's deletion waits for: what an App has on a

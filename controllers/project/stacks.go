@@ -14,6 +14,7 @@ import (
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	kubenestv1ac "github.com/kubenest/kubenest/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/kubenest/kubenest/controllers/finalizer"
 )
 
 // stackKind tells the names of Projects' StackDeploys from those of Apps'.
@@ -131,17 +132,7 @@ func hasLabels(present, wanted map[string]string) bool {
 // came after the last one had left: a deletion can not be taken back, and the operator
 // waits for that App. What is made anew is of the same name, and the same namespace.
 func (r *Reconciler) letGo(ctx context.Context, s *kubenestv1.StackDeploy) error {
-	if !slices.Contains(s.Finalizers, kubenestv1.RemovalFinalizer) {
-		return nil
-	}
-	let := s.DeepCopy()
-	let.Finalizers = slices.DeleteFunc(let.Finalizers, func(f string) bool { return f == kubenestv1.RemovalFinalizer })
-	err := r.Client.Patch(ctx, let, client.MergeFromWithOptions(s, client.MergeFromWithOptimisticLock{}),
-		client.FieldOwner(kubenestv1.FieldManagerProject))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("let StackDeploy %s/%s go: %w", s.Namespace, s.Name, err)
-	}
-	return nil
+	return client.IgnoreNotFound(finalizer.Remove(ctx, r.Client, s, kubenestv1.RemovalFinalizer, kubenestv1.FieldManagerProject))
 }
 
 // deleteStack begins a StackDeploy's removal, if it has not begun.

@@ -14,6 +14,7 @@ import (
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/api/wire"
+	"github.com/kubenest/kubenest/controllers/fingerprint"
 )
 
 // content is an input as it is now.
@@ -23,10 +24,6 @@ type content struct {
 	// problem says why there is none, and what to do.
 	problem string
 }
-
-// The app controller computes the revisions in the spec, as those here: the digest of
-// a packaged chart; of a credential that of <uid>/<resourceVersion>; of exports the
-// annotation.
 
 // inputs are what travels beside a StackDeploy, as its spec lists it. Those without
 // a revision have no content yet, and stay behind. If one is missing, or is not the
@@ -97,7 +94,7 @@ func (r *DeliveryReconciler) chartInput(ctx context.Context, key client.ObjectKe
 	}
 	found := content{data: chart.BinaryData}
 	for _, packaged := range chart.BinaryData {
-		found.revision = wire.Digest(packaged)
+		found.revision = fingerprint.OfChart(packaged)
 	}
 	return found, nil
 }
@@ -114,6 +111,5 @@ func (r *DeliveryReconciler) credentialInput(ctx context.Context, key client.Obj
 	if secret.Type != kubenestv1.SecretTypeGitCredential {
 		return content{problem: fmt.Sprintf("Secret %s, which the cluster's spec.gitops.secretRef names, is not of type %s: create it anew with that type.", key, kubenestv1.SecretTypeGitCredential)}, nil
 	}
-	version := wire.Digest([]byte(string(secret.UID) + "/" + secret.ResourceVersion)) // nothing of the content can be guessed from it
-	return content{data: secret.Data, revision: version}, nil
+	return content{data: secret.Data, revision: fingerprint.OfObject(&secret)}, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/api/wire"
+	"github.com/kubenest/kubenest/controllers/finalizer"
 )
 
 // remove has the operator remove what a deleted StackDeploy made, once a session:
@@ -54,12 +55,5 @@ func (r *DeliveryReconciler) remove(ctx context.Context, t *task) (again time.Du
 
 // release lets go of a StackDeploy of which nothing is left, or which is given up.
 func release(ctx context.Context, c client.Client, stack *kubenestv1.StackDeploy) error {
-	free := stack.DeepCopy()
-	controllerutil.RemoveFinalizer(free, kubenestv1.RemovalFinalizer)
-	patch := client.MergeFromWithOptions(stack, client.MergeFromWithOptimisticLock{})
-	err := c.Patch(ctx, free, patch, client.FieldOwner(kubenestv1.FieldManagerDelivery))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("release StackDeploy %s: %w", client.ObjectKeyFromObject(stack), err)
-	}
-	return nil
+	return client.IgnoreNotFound(finalizer.Remove(ctx, c, stack, kubenestv1.RemovalFinalizer, kubenestv1.FieldManagerDelivery))
 }

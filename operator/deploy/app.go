@@ -183,7 +183,7 @@ func (a *app) waits(c *kubenestv1.Component) *stack.Problem {
 			return stack.Wait(kubenestv1.ReasonWaitingForDependency, "component %s, which it depends on, does not run yet", d)
 		}
 	}
-	for _, ref := range exportRefs(c) {
+	for _, ref := range c.ExportRefs() {
 		if problem := a.lacks(&ref); problem != nil {
 			return problem
 		}

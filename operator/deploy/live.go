@@ -18,7 +18,6 @@ import (
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 	"github.com/kubenest/kubenest/operator/health"
-	"github.com/kubenest/kubenest/operator/objects"
 	"github.com/kubenest/kubenest/operator/stack"
 )
 
@@ -128,7 +127,7 @@ func (l *live) healthOf(component string, wanted []*unstructured.Unstructured) *
 			there = true
 		}
 		if !there {
-			have.Missing = append(have.Missing, objects.Describe(o))
+			have.Missing = append(have.Missing, stack.Describe(o))
 		}
 	}
 	h := health.Of(&have)

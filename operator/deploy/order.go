@@ -47,22 +47,8 @@ func dependencies(c *kubenestv1.Component, components []kubenestv1.Component) []
 	for _, d := range c.DependsOn {
 		add(d)
 	}
-	for _, ref := range exportRefs(c) {
+	for _, ref := range c.ExportRefs() {
 		add(ref.Component)
 	}
 	return names
-}
-
-// exportRefs of a workload.
-func exportRefs(c *kubenestv1.Component) []kubenestv1.ExportReference {
-	if c.WorkloadSpec == nil {
-		return nil
-	}
-	var refs []kubenestv1.ExportReference
-	for i := range c.WorkloadSpec.Env {
-		if from := c.WorkloadSpec.Env[i].ValueFrom; from != nil && from.ExportRef != nil {
-			refs = append(refs, *from.ExportRef)
-		}
-	}
-	return refs
 }

@@ -27,7 +27,7 @@ const inputLabel = "input"
 func (a *app) workloadObjects(ctx context.Context, c *kubenestv1.Component) ([]*unstructured.Unstructured, error) {
 	w := workload.Workload{Target: a.target, Component: c, RestartedAt: a.stack.Spec.RestartedAt, Revisions: map[string]string{}}
 	ours := map[string]string{}
-	for _, ref := range exportRefs(c) {
+	for _, ref := range c.ExportRefs() {
 		name := kubenestv1.ExportsSecretName(a.target.App, ref.Component)
 		if problem := a.unusable[name]; problem != nil {
 			return nil, problem

@@ -40,13 +40,17 @@ const (
 )
 
 // Publisher publishes exports. It is safe for concurrent use.
-type Publisher struct{ config *rest.Config }
+type Publisher struct {
+	clients *stack.Clients[kubernetes.Interface]
+}
 
 // New makes a publisher; config is the operator's own.
 func New(config *rest.Config) *Publisher {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = clientQPS, clientBurst
-	return &Publisher{config: config}
+	return &Publisher{clients: stack.NewClients(config, func(as *rest.Config) (kubernetes.Interface, error) {
+		return kubernetes.NewForConfig(as)
+	})}
 }
 
 // Ensure keeps the Secret with an addon's exports as the release's objects have them,
@@ -54,9 +58,9 @@ func New(config *rest.Config) *Publisher {
 // A *stack.Problem says what they wait for, or what has to be declared; then what was
 // published before stays.
 func (p *Publisher) Ensure(ctx context.Context, a *delivery.Addon, objects []*unstructured.Unstructured) ([]string, string, error) {
-	client, err := kubernetes.NewForConfig(stack.As(p.config, a.Target.Namespace))
+	client, err := p.clients.For(a.Target.Namespace)
 	if err != nil {
-		return nil, "", fmt.Errorf("make client for namespace %s: %w", a.Target.Namespace, err)
+		return nil, "", err
 	}
 	f := &finder{client: client, addon: a, objects: objects, release: kubenestv1.ObjectName(a.Target.App, a.Component.Name)}
 	data, err := f.find(ctx)
@@ -119,9 +123,9 @@ func (p *Publisher) write(ctx context.Context, client kubernetes.Interface, a *d
 
 // Remove removes the Secret with an addon's exports, if it is this App's.
 func (p *Publisher) Remove(ctx context.Context, a *delivery.Addon) error {
-	client, err := kubernetes.NewForConfig(stack.As(p.config, a.Target.Namespace))
+	client, err := p.clients.For(a.Target.Namespace)
 	if err != nil {
-		return fmt.Errorf("make client for namespace %s: %w", a.Target.Namespace, err)
+		return err
 	}
 	name := kubenestv1.ExportsSecretName(a.Target.App, a.Component.Name)
 	secrets := client.CoreV1().Secrets(a.Target.Namespace)

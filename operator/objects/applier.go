@@ -35,9 +35,9 @@ import (
 	"github.com/kubenest/kubenest/operator/stack"
 )
 
-// Bounds of what is remembered. A client is two small structs; an object a hash.
+// Bounds of what is remembered: a hash each.
 const (
-	maxClients = 512
+	maxDry     = 512
 	maxApplied = 16384
 )
 
@@ -71,7 +71,7 @@ type Options struct {
 // one at a time.
 type Applier struct {
 	o       Options
-	clients *lru.Cache // namespace → client.Client
+	clients *stack.Clients[client.Client]
 	applied *lru.Cache // key → applied
 	dry     *lru.Cache // owner/component → hash
 }
@@ -96,21 +96,16 @@ func keyOf(o client.Object) key {
 
 // NewApplier makes an Applier.
 func NewApplier(o Options) *Applier {
-	return &Applier{o: o, clients: lru.New(maxClients), applied: lru.New(maxApplied), dry: lru.New(maxClients)}
+	clients := stack.NewClients(o.Config, func(as *rest.Config) (client.Client, error) {
+		return client.New(as, client.Options{Scheme: o.Scheme, Mapper: o.Mapper})
+	})
+	return &Applier{o: o, clients: clients, applied: lru.New(maxApplied), dry: lru.New(maxDry)}
 }
 
 // Client acts with the rights of the Project in a namespace. It reads from the API
 // server.
 func (a *Applier) Client(namespace string) (client.Client, error) {
-	if c, ok := a.clients.Get(namespace); ok {
-		return c.(client.Client), nil
-	}
-	c, err := client.New(stack.As(a.o.Config, namespace), client.Options{Scheme: a.o.Scheme, Mapper: a.o.Mapper})
-	if err != nil {
-		return nil, fmt.Errorf("make a client for namespace %s: %w", namespace, err)
-	}
-	a.clients.Add(namespace, c)
-	return c, nil
+	return a.clients.For(namespace)
 }
 
 // Result of applying objects.
@@ -192,7 +187,7 @@ func (a *Applier) read(ctx context.Context, as client.Client, o *unstructured.Un
 		if err == nil {
 			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 			if err != nil {
-				return nil, false, fmt.Errorf("convert %s: %w", Describe(o), err)
+				return nil, false, fmt.Errorf("convert %s: %w", stack.Describe(o), err)
 			}
 			live = &unstructured.Unstructured{Object: content}
 			live.SetGroupVersionKind(o.GroupVersionKind())
@@ -224,7 +219,7 @@ func (a *Applier) create(ctx context.Context, as client.Client, t *stack.Target,
 	a.remember(o, made, hash)
 	result.Behind = true
 	if ok && known.hash == hash {
-		result.Drift = append(result.Drift, Describe(o)+" was deleted")
+		result.Drift = append(result.Drift, stack.Describe(o)+" was deleted")
 	} else {
 		result.Changed = true
 	}
@@ -276,7 +271,7 @@ func drifted(o, live *unstructured.Unstructured, same, known bool) string {
 	if len(words) == 0 {
 		return ""
 	}
-	return Describe(o) + ": " + join(words)
+	return stack.Describe(o) + ": " + join(words)
 }
 
 // keepReplicas hands the number of replicas over when an autoscaler gets it: given up
@@ -327,11 +322,11 @@ func emptyOf(o *unstructured.Unstructured) *unstructured.Unstructured {
 func notOurs(t *stack.Target, o, live *unstructured.Unstructured) error {
 	if owner := live.GetAnnotations()[kubenestv1.OwnerAnnotation]; owner != "" {
 		return stack.Refuse(kubenestv1.ReasonObjectNotOurs, "%s belongs to another App (%s): it is left as it is. Rename the App or the component",
-			Describe(o), owner)
+			stack.Describe(o), owner)
 	}
 	return stack.Refuse(kubenestv1.ReasonObjectNotOurs, "%s exists and was not made by this App: it is left as it is. "+
 		"Rename the App or the component, or delete the object; to hand it over, annotate it with %s=%s",
-		Describe(o), kubenestv1.OwnerAnnotation, t.Owner)
+		stack.Describe(o), kubenestv1.OwnerAnnotation, t.Owner)
 }
 
 // hashOf content, whose maps JSON sorts.

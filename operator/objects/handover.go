@@ -40,7 +40,7 @@ func (a *Applier) HandOver(ctx context.Context, t *stack.Target, objects []*unst
 		}
 		managed, err := handedOver(live.GetManagedFields(), from, to)
 		if err != nil {
-			return fmt.Errorf("hand %s over to %s: %w", Describe(o), to, err)
+			return fmt.Errorf("hand %s over to %s: %w", stack.Describe(o), to, err)
 		}
 		if managed == nil {
 			continue
@@ -50,7 +50,7 @@ func (a *Applier) HandOver(ctx context.Context, t *stack.Target, objects []*unst
 			{"op": "replace", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()},
 		})
 		if err != nil {
-			return fmt.Errorf("hand %s over to %s: %w", Describe(o), to, err)
+			return fmt.Errorf("hand %s over to %s: %w", stack.Describe(o), to, err)
 		}
 		a.applied.Remove(keyOf(o)) // what was known of it was for another owner of its fields
 		err = as.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(kubenestv1.FieldManagerOperator))

@@ -31,7 +31,7 @@ func Explain(err error, t *stack.Target, o client.Object) error {
 	if _, ok := errors.AsType[*stack.Problem](err); ok {
 		return err
 	}
-	what := Describe(o)
+	what := stack.Describe(o)
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return stack.Wait(kubenestv1.ReasonWaitingForNamespace, "namespace %s is being deleted: it is made anew when it is gone", t.Namespace)
@@ -96,13 +96,4 @@ func after(s, words string) string {
 		return strings.TrimLeft(rest, ": ")
 	}
 	return s
-}
-
-// Describe names an object as kubectl does.
-func Describe(o client.Object) string {
-	name := o.GetName()
-	if o.GetNamespace() != "" {
-		name = o.GetNamespace() + "/" + name
-	}
-	return o.GetObjectKind().GroupVersionKind().Kind + " " + name
 }

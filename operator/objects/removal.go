@@ -102,7 +102,7 @@ func (a *Applier) Prune(ctx context.Context, t *stack.Target, remove func(client
 // is being deleted already is left alone.
 func (a *Applier) Delete(ctx context.Context, t *stack.Target, o client.Object) error {
 	if !t.Owns(o) {
-		return fmt.Errorf("delete %s: it is not of %s", Describe(o), t.Owner)
+		return fmt.Errorf("delete %s: it is not of %s", stack.Describe(o), t.Owner)
 	}
 	a.applied.Remove(keyOf(o))
 	if !o.GetDeletionTimestamp().IsZero() {
@@ -123,9 +123,9 @@ func (a *Applier) Delete(ctx context.Context, t *stack.Target, o client.Object) 
 // Waiting says of an object that it is still there, and for whom.
 func Waiting(o client.Object) string {
 	if finalizers := o.GetFinalizers(); len(finalizers) > 0 && !o.GetDeletionTimestamp().IsZero() {
-		return Describe(o) + " is held by " + strings.Join(finalizers, ", ")
+		return stack.Describe(o) + " is held by " + strings.Join(finalizers, ", ")
 	}
-	return Describe(o) + " is being deleted"
+	return stack.Describe(o) + " is being deleted"
 }
 
 // Secrets of a target by a label that selects them besides, without their data. They

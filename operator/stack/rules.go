@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	podsecurity "k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kubenestv1 "github.com/kubenest/kubenest/api/v1alpha1"
 )
@@ -62,19 +63,19 @@ func (r *Rules) checkScope(t *Target, o *unstructured.Unstructured, brought map[
 		return fmt.Errorf("look up kind %s: %w", kind, err)
 	case !isBrought:
 		return Refuse(kubenestv1.ReasonInvalid, "%s is of a kind that this cluster does not know (%s): install what defines it first",
-			describe(o), kind.GroupVersion())
+			Describe(o), kind.GroupVersion())
 	}
 	switch {
 	case !namespaced && !t.Grants.ClusterScoped:
 		return Refuse(kubenestv1.ReasonForbidden, "%s belongs to the whole cluster, which its owner does not allow Projects: "+
-			"leave it out, or have the owner set spec.grants.clusterScoped on the ManagedCluster", describe(o))
+			"leave it out, or have the owner set spec.grants.clusterScoped on the ManagedCluster", Describe(o))
 	case !namespaced:
 		return nil
 	case o.GetNamespace() == "":
 		o.SetNamespace(t.Namespace)
 	case o.GetNamespace() != t.Namespace:
 		return Refuse(kubenestv1.ReasonForbidden, "%s is for namespace %s: an App has objects in its Project's namespace %s only",
-			describe(o), o.GetNamespace(), t.Namespace)
+			Describe(o), o.GetNamespace(), t.Namespace)
 	}
 	return nil
 }
@@ -96,12 +97,12 @@ func (r *Rules) checkPods(t *Target, o *unstructured.Unstructured) error {
 		}
 		var pod corev1.PodTemplateSpec
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &pod); err != nil {
-			return Refuse(kubenestv1.ReasonInvalid, "%s has a pod that can not be read: %v", describe(o), err)
+			return Refuse(kubenestv1.ReasonInvalid, "%s has a pod that can not be read: %v", Describe(o), err)
 		}
 		result := policy.AggregateCheckResults(r.evaluator.EvaluatePod(level, &pod.ObjectMeta, &pod.Spec))
 		if !result.Allowed {
 			return Refuse(kubenestv1.ReasonForbidden, "%s has pods that the cluster's owner does not allow Projects (pod security %q): %s",
-				describe(o), level.Level, result.ForbiddenDetail())
+				Describe(o), level.Level, result.ForbiddenDetail())
 		}
 	}
 	return nil
@@ -139,11 +140,11 @@ func broughtKinds(objects []*unstructured.Unstructured) map[schema.GroupKind]boo
 	return kinds
 }
 
-// describe names an object as kubectl does.
-func describe(o *unstructured.Unstructured) string {
+// Describe names an object as kubectl does.
+func Describe(o client.Object) string {
 	name := o.GetName()
 	if o.GetNamespace() != "" {
 		name = o.GetNamespace() + "/" + name
 	}
-	return strings.TrimSpace(o.GetKind() + " " + name)
+	return strings.TrimSpace(o.GetObjectKind().GroupVersionKind().Kind + " " + name)
 }
